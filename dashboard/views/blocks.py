@@ -274,28 +274,23 @@ class Chart:
     is_wide: bool = True
 
 
-class Gauge(NamedTuple):
-    """A part of a whole: its label, its share from 0 to 1 (None: unknown), and the share in words."""
-
-    label: str
-    text: str
-    share: float | None
-
-
 @dataclass(frozen=True, slots=True)
 class Gauges:
-    """Shares under one another, with a note below. `caption` names them in an export, `title` on a page."""
+    """Shares under one another, with a note below. `caption` names them in an export, `title` on a page.
+
+    The value of a bar is its share from 0 to 1, its mark the share in words.
+    """
 
     name: str
     caption: str
     title: str
-    items: tuple[Gauge, ...]
+    items: tuple[Bar, ...]
     note: str = ""
 
     @property
     def table(self) -> Table:
         """Return the same as a table, for exports."""
-        rows = tuple((Cell(each.label), Cell(each.text)) for each in self.items)
+        rows = tuple((Cell(each.label), Cell(each.mark)) for each in self.items)
         return Table(self.name, self.caption, (Column("Device"), Column("KV cache")), rows, self.note)
 
 

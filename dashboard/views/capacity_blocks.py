@@ -22,7 +22,6 @@ from dashboard.views.blocks import (
     Chart,
     Column,
     Columns,
-    Gauge,
     Gauges,
     Paragraph,
     Table,
@@ -305,8 +304,8 @@ def _bar(rank: Any, label: str, value: float | None, tick: str, hover: Sequence[
     )
 
 
-def _gauge(name: str, held: float | None, total: int) -> Gauge:
-    return Gauge(name, _held_of(held, total), None if held is None else min(held / total, 1))
+def _gauge(name: str, held: float | None, total: int) -> Bar:
+    return Bar(name, None if held is None else min(held / total, 1), mark=_held_of(held, total))
 
 
 def _held_of(held: float | None, total: int | None) -> str:

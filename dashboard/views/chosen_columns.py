@@ -26,14 +26,6 @@ class ChosenColumn(NamedTuple):
         return f"{self.replica}{AT}{self.snapshot}" if self.snapshot else self.replica
 
 
-class ReplicaSelection(NamedTuple):
-    """Replicas to compare: `ids` of the fleet, `unknown` ones, and how many are too many."""
-
-    ids: tuple[str, ...]
-    unknown: tuple[ChosenColumn, ...]
-    too_many: int
-
-
 class OpenedSnapshot(NamedTuple):
     """An opened snapshot: its fleet and its name, which may be empty."""
 
@@ -66,14 +58,10 @@ def chosen_columns(text: str) -> tuple[ChosenColumn, ...]:
     return tuple(dict.fromkeys(ChosenColumn(unquote(replica), snapshot) for replica, _, snapshot in parts))
 
 
-def read_chosen(fleet: Fleet, text: str) -> ReplicaSelection:
-    """Return the replicas that a URL parameter names. `fleet` is that of `with_snapshots`."""
+def read_chosen(fleet: Fleet, text: str) -> tuple[str, ...]:
+    """Return the replicas to compare that a URL parameter names. `fleet` is that of `with_snapshots`."""
     known = {each.id for each in fleet.replicas}
-    columns = _spelled(fleet, chosen_columns(text))
-    found = tuple(each.key for each in columns if each.key in known)
-    return ReplicaSelection(
-        found[:MOST_CHOSEN], tuple(each for each in columns if each.key not in known), len(found[MOST_CHOSEN:])
-    )
+    return tuple(each.key for each in _spelled(fleet, chosen_columns(text)) if each.key in known)[:MOST_CHOSEN]
 
 
 def _spelled(fleet: Fleet, columns: Iterable[ChosenColumn]) -> tuple[ChosenColumn, ...]:
@@ -119,14 +107,17 @@ def snapshot_notes(columns: Iterable[ChosenColumn], opened: Mapping[str, OpenedS
     return {key: f"snapshot {short_id(str(frozen.snapshot))}, {as_of(frozen)}" for key, frozen in wanted}
 
 
-def not_shown(chosen: ReplicaSelection, opened: Mapping[str, OpenedSnapshot], problems: Mapping[str, str]) -> list[str]:
+def not_shown(fleet: Fleet, text: str, opened: Mapping[str, OpenedSnapshot], problems: Mapping[str, str]) -> list[str]:
     """Return a sentence for each replica and each snapshot that is not shown. `problems` are by snapshot."""
     sentences = list(problems.values())
-    for each in chosen.unknown:
+    known = {each.id for each in fleet.replicas}
+    columns = _spelled(fleet, chosen_columns(text))
+    unknown = [each for each in columns if each.key not in known]
+    for each in unknown:
         if not each.snapshot:
             sentences.append(f"{one_line(each.replica)} is not in this fleet.")
         elif each.snapshot in opened:
             sentences.append(f"{one_line(each.replica)} is not in snapshot {one_line(opened[each.snapshot].label)}.")
-    if chosen.too_many:
-        sentences.append(f"At most {MOST_CHOSEN} replicas are compared: {chosen.too_many:,} are left out.")
+    if (more := len(columns) - len(unknown) - MOST_CHOSEN) > 0:
+        sentences.append(f"At most {MOST_CHOSEN} replicas are compared: {more:,} are left out.")
     return sentences

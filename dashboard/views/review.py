@@ -37,9 +37,7 @@ from dashboard.views.review_pools import (
     CAPACITY,
     DIFFERENCES,
     capacity_parts,
-    differences_part,
-    differing_pools,
-    full_differences,
+    differences_parts,
     has_recent,
 )
 from dashboard.views.rules import error_blocks, outcome_table
@@ -86,14 +84,14 @@ def review_report(
     known = list_findings(fleet)
     noted = partial(_notes_on, notes, before_notes)
     parts_of = partial(severity_parts, fleet=fleet, notes=notes, before_notes=before_notes)
-    differing = differing_pools(fleet, recency)
+    differences, all_differences = differences_parts(fleet, noted(DIFFERENCES), recency)
     capacity, all_ranks = capacity_parts(fleet, noted(CAPACITY))
     new, all_changes = new_parts(fleet, missing if before is None else before, before_notes, noted(NEW), between)
     agenda = (
         _status(fleet, now, known, noted(STATUS)),
         new,
         _findings(fleet, known, parts_of, noted(FINDINGS), recency),
-        differences_part(fleet, differing, noted(DIFFERENCES), recency),
+        differences,
         capacity,
         _unread(now, noted(NOT_READ)),
         _suppressed(fleet, known, noted(SUPPRESSED)),
@@ -109,7 +107,7 @@ def review_report(
             glossary(ALL_TERMS),
             *_appendices(fleet, known),
             *all_ranks,
-            *full_differences(differing),
+            *all_differences,
             *all_changes,
             *_skipped(fleet),
         ),

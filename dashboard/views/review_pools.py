@@ -1,9 +1,9 @@
 """The pools in a review: their differences, and their KV cache capacity, ranks with less first."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import PREFIX_PATHS, Share
@@ -43,29 +43,32 @@ MOST_ROWS = 8  # settings of one pool that no finding names; the appendix has al
 MOST_POOLS = 24  # different ways to differ; more are counted
 
 
-class DifferingPools(NamedTuple):
-    """Pools that differ in the same settings in the same way, the first one compared; `shown` are its main rows."""
+def differences_parts(
+    fleet: Fleet, notes: tuple[Block, ...], recency: Recency = ANYTHING
+) -> tuple[Section, tuple[Section, ...]]:
+    """Return the section of the review, and its appendix with all rows of the tables that are cut.
 
-    pools: tuple[Pool, ...]
-    slug: str
-    found: DifferenceTable
-    shown: DifferenceTable
-
-    @property
-    def title(self) -> str:
-        """Return the name of the first pool, and how many are like it."""
-        more = len(self.pools) - 1
-        return f"{brief(self.pools[0].name)}{f' and {more:,} more like it' if more else ''}"
-
-    @property
-    def hidden(self) -> int:
-        """Return how many rows only the appendix has."""
-        return len(self.found.matrix.rows) - len(self.shown.matrix.rows)
-
-
-def differing_pools(fleet: Fleet, recency: Recency = ANYTHING) -> tuple[DifferingPools, ...]:
-    """Compare the pools with several cohorts, the worst first; equal ones are one group."""
+    Each way to differ has its own heading; uniform and unreadable pools are in a sentence.
+    """
+    groups = _alike_pools(fleet, recency)
     names = slugs(pool.name for pool in fleet.pools)
+    parts, cut = [], []
+    for pools in groups[:MOST_POOLS]:
+        part, whole = _differences_of(fleet, pools, names[pools[0].name], recency)
+        parts.append(part)
+        cut += [whole] if whole else []
+    lines = list(_without_differences(fleet))
+    if split := sum(map(is_split, fleet.pools)):
+        lines[:0] = filter(None, [recency.shown_text(sum(map(len, groups)), count(split, "split pool"))])
+    if left := groups[MOST_POOLS:]:
+        lines.append(f"{count(sum(map(len, left)), 'more pool')} differ in other ways.")
+    blocks = (*(Paragraph(plain(line)) for line in lines), *notes)
+    appendix = Section("all-differences", "All differences", tuple(cut), is_appendix=True, link=page(COMPARE))
+    return Section(DIFFERENCES, DIFFERENCES_TITLE, blocks, tuple(parts)), (appendix,) if cut else ()
+
+
+def _alike_pools(fleet: Fleet, recency: Recency) -> list[list[Pool]]:
+    """Group the pools with several cohorts that differ in the same settings in the same way, the worst first."""
     groups: dict[object, list[Pool]] = {}
     pools = [each for each in pools_by_urgency(fleet) if has_recent(fleet, each, recency)]
     if recency.is_newest_first:
@@ -81,7 +84,7 @@ def differing_pools(fleet: Fleet, recency: Recency = ANYTHING) -> tuple[Differin
         letters = tuple(cohort.letter for cohort in pool.cohorts)
         kind = sharing_severity(fleet.sharing[pool.name], named)
         groups.setdefault((tuple(rows), recent, letters, kind, tuple(sorted(named.items()))), []).append(pool)
-    return tuple(_differing(fleet, alike, names[alike[0].name], recency) for alike in groups.values())
+    return list(groups.values())
 
 
 def has_recent(fleet: Fleet, pool: Pool, recency: Recency) -> bool:
@@ -91,71 +94,50 @@ def has_recent(fleet: Fleet, pool: Pool, recency: Recency) -> bool:
     return is_split(pool) and any(map(recency.keeps, difference_sightings(fleet, pool).values()))
 
 
-def _differing(fleet: Fleet, pools: Sequence[Pool], slug: str, recency: Recency) -> DifferingPools:
-    """Compare the first pool: rows of findings and of prefix sharing, then the first ones of the rest."""
-    found, _ = compare_chosen(fleet, pools[0])
+def _differences_of(
+    fleet: Fleet, pools: Sequence[Pool], slug: str, recency: Recency
+) -> tuple[Section, DifferenceTable | None]:
+    """Compare the first of some pools that differ alike; return all its rows too, where its table is cut.
+
+    Rows of findings and of prefix sharing are the first ones.
+    """
+    pool, more_pools = pools[0], len(pools) - 1
+    title = f"{brief(pool.name)}{f' and {more_pools:,} more like it' if more_pools else ''}"
+    found, _ = compare_chosen(fleet, pool)
     rows = tuple(row for row in found.matrix.rows if recency.keeps(found.sightings.get(row.path)))
     if recency.is_newest_first:
         rows = tuple(sorted(rows, key=lambda row: newest_first(found.sightings.get(row.path))))
     main = {row.path for row in rows if row.path in found.kinds or row.path in PREFIX_PATHS}
     others = [row.path for row in rows if row.path not in main][: max(MOST_ROWS - len(main), 0)]
     shown = found.with_rows(row for row in rows if row.path in main.union(others))
-    return DifferingPools(tuple(pools), slug, found, shown)
+    hidden = len(found.matrix.rows) - len(shown.matrix.rows)
 
-
-def differences_part(
-    fleet: Fleet, differing: Sequence[DifferingPools], notes: tuple[Block, ...], recency: Recency = ANYTHING
-) -> Section:
-    """Return each way to differ under its own heading; uniform and unreadable pools in a sentence."""
-    lines = list(_without_differences(fleet))
-    if split := sum(map(is_split, fleet.pools)):
-        shown = sum(len(each.pools) for each in differing)
-        lines[:0] = filter(None, [recency.shown_text(shown, count(split, "split pool"))])
-    if left := differing[MOST_POOLS:]:
-        lines.append(f"{count(sum(len(each.pools) for each in left), 'more pool')} differ in other ways.")
-    blocks = (*(Paragraph(plain(line)) for line in lines), *notes)
-    return Section(
-        DIFFERENCES, DIFFERENCES_TITLE, blocks, tuple(_differences_of(fleet, each) for each in differing[:MOST_POOLS])
-    )
-
-
-def full_differences(differing: Iterable[DifferingPools]) -> tuple[Section, ...]:
-    """Return the appendix with all rows of the pools whose tables were cut; empty where none was."""
-    tables = tuple(
-        replace(
-            each.found.with_rows(each.found.matrix.rows),
-            name=f"all-settings-{each.slug}",
-            caption=f"All settings that differ in {each.title}",
-        )
-        for each in list(differing)[:MOST_POOLS]
-        if each.hidden
-    )
-    appendix = Section("all-differences", "All differences", tables, is_appendix=True, link=page(COMPARE))
-    return (appendix,) if tables else ()
-
-
-def _differences_of(fleet: Fleet, differing: DifferingPools) -> Section:
-    pool, found, slug = differing.pools[0], differing.found, differing.slug
     members = members_of(fleet, pool)
     text = head_text(pool, members, fleet.inspection.domains.get(pool.name))
     blocks: list[Block] = [Paragraph((Piece(text, Style.MUTED),))]
-    if len(differing.pools) > 1:
-        others = shortlist([brief(each.name) for each in differing.pools[1:]], MOST)
-        blocks.append(Paragraph(plain(f"{others} differ in the same way; {brief(pool.name)} is shown.")))
+    if more_pools:
+        names = shortlist([brief(each.name) for each in pools[1:]], MOST)
+        blocks.append(Paragraph(plain(f"{names} differ in the same way; {brief(pool.name)} is shown.")))
     if fleet.sharing[pool.name].share is not Share.YES:
         blocks.append(sharing_band(fleet, pool))
-    more = [f"{count(differing.hidden, 'more setting')}: see the appendix."] if differing.hidden else []
+    more = [f"{count(hidden, 'more setting')}: see the appendix."] if hidden else []
     blocks.append(
         replace(
-            differing.shown,
+            shown,
             name=f"settings-{slug}",
             caption=f"Settings that differ in {brief(pool.name)}",
-            notes=(*more, hidden_text(found.matrix, members), *uncovered_text(differing.shown)),
+            notes=(*more, hidden_text(found.matrix, members), *uncovered_text(shown)),
         )
     )
     cohorts = cohorts_table(pool, {each.id: each for each in members}, slug, found.column_sightings)
     part = Section(f"cohorts-{slug}", cohorts.caption, (cohorts,), is_exported_only=True)
-    return Section(f"pool-{slug}", differing.title, tuple(blocks), (part,), link=Link(Kind.POOL, pool.name))
+    whole = replace(
+        found.with_rows(found.matrix.rows),
+        name=f"all-settings-{slug}",
+        caption=f"All settings that differ in {title}",
+    )
+    section = Section(f"pool-{slug}", title, tuple(blocks), (part,), link=Link(Kind.POOL, pool.name))
+    return section, whole if hidden else None
 
 
 def _without_differences(fleet: Fleet) -> Iterator[str]:

@@ -36,12 +36,16 @@ class Run(NamedTuple):
 
 
 class Band(NamedTuple):
-    """One area, its label, and a text to write into it. `shade` is a cohort's letter, or a class in CSS."""
+    """The area of a group, its label, and a text to write into it. `shade` is a cohort's letter, or a class in CSS.
 
+    `lane_of` adds its `runs`.
+    """
+
+    group: TimelineGroup
     label: str
     shade: str
     text: str
-    runs: tuple[Run, ...]
+    runs: tuple[Run, ...] = ()
 
 
 class Moments(NamedTuple):
@@ -113,24 +117,15 @@ class TimeChart:
         return {name: clusters for name, clusters in rows.items() if clusters}
 
 
-class NamedGroup(NamedTuple):
-    """A group to draw: its label, shade and text."""
-
-    group: TimelineGroup
-    label: str
-    shade: str
-    text: str
-
-
-def lane_of(label: str, named: Sequence[NamedGroup], timeline: Timeline, *, is_strip: bool = False) -> Lane:
-    """Stack groups, the first one at the bottom. Where no poll was recorded there is nothing."""
+def lane_of(label: str, bands: Sequence[Band], timeline: Timeline, *, is_strip: bool = False) -> Lane:
+    """Stack bands, the first one at the bottom. Where no poll was recorded there is nothing."""
     since, until = timeline.period
     gaps = [(each.since, each.until or until) for each in timeline.gaps]
-    steps = {step.at for each in named for step in each.group.steps}
+    steps = {step.at for each in bands for step in each.group.steps}
     ends = {time for gap in gaps for time in gap}
     edges = sorted({since, until, *(time for time in steps | ends if since < time < until)})
-    numbers = [_numbers(each.group, edges) for each in named]
-    runs: list[list[Run]] = [[] for _ in named]
+    numbers = [_numbers(each.group, edges) for each in bands]
+    runs: list[list[Run]] = [[] for _ in bands]
     moments: list[Moments] = []
     highest = 0
     for place, (begin, end) in enumerate(pairwise(edges)):
@@ -143,14 +138,12 @@ def lane_of(label: str, named: Sequence[NamedGroup], timeline: Timeline, *, is_s
             _extend(mine, Run(begin, end, top - height, top))
         words = [
             each.label if is_strip else f"{each.label}: {count(height, 'replica')}"
-            for each, height in zip(named, heights, strict=True)
+            for each, height in zip(bands, heights, strict=True)
             if height
         ]
         moments.append(Moments(begin, end, tuple(words or ["no replica"])))
-    bands = tuple(
-        Band(each.label, each.shade, each.text, tuple(mine)) for each, mine in zip(named, runs, strict=True) if mine
-    )
-    return Lane(label, bands, tuple(moments), max(highest, 1), is_strip)
+    drawn = tuple(band._replace(runs=tuple(mine)) for band, mine in zip(bands, runs, strict=True) if mine)
+    return Lane(label, drawn, tuple(moments), max(highest, 1), is_strip)
 
 
 def _numbers(group: TimelineGroup, edges: Sequence[datetime]) -> list[int]:

@@ -14,7 +14,7 @@ from dashboard.fleet.formatting import count, end_cut, iso, one_line
 from dashboard.fleet.pieces import Kind, Link
 from dashboard.views.blocks import Block, Section, Table, Tone, View, quiet_paragraph
 from dashboard.views.table import Field, to_table
-from dashboard.views.time_chart import FORMER_SHADES, Lane, NamedGroup, TimeChart, details_of, lane_of, shades
+from dashboard.views.time_chart import FORMER_SHADES, Band, Lane, TimeChart, details_of, lane_of, shades
 
 ANCHOR, TITLE = "timeline", "Timeline"
 RANGES = {
@@ -71,7 +71,7 @@ def setting_blocks(
     found = {
         name: _limited(
             [
-                NamedGroup(each, each.key, shade_of[each.key], end_cut(each.key, LONGEST_VALUE))
+                Band(each, each.key, shade_of[each.key], end_cut(each.key, LONGEST_VALUE))
                 for each in sorted(timeline.groups, key=lambda each: (-each.steps[-1].number, -each.weight))
                 if each.pool == name
             ]
@@ -122,22 +122,22 @@ def with_timeline(view: View, blocks: tuple[Block, ...]) -> View:
     return replace(view, parts=(*view.parts[:place], Section(ANCHOR, TITLE, blocks), *view.parts[place:]))
 
 
-def _replica_bands(key: str, groups: Sequence[TimelineGroup], letters: dict[str, str]) -> list[NamedGroup]:
+def _replica_bands(key: str, groups: Sequence[TimelineGroup], letters: dict[str, str]) -> list[Band]:
     if key == "state":
-        return [NamedGroup(each, each.key, STATE_SHADES.get(each.key, "g0"), each.key) for each in groups]
+        return [Band(each, each.key, STATE_SHADES.get(each.key, "g0"), each.key) for each in groups]
     found = []
     for place, each in enumerate(groups):
         is_now = each.steps[-1].number > 0
         if letter := letters.get(each.key, "") if key == "document" else "":
-            found.append(NamedGroup(each, _lettered(letter, each), letter, letter))
+            found.append(Band(each, _lettered(letter, each), letter, letter))
         else:
             text = each.key if key == "version" else _former(each, is_named=True)
             shade = "f0" if is_now and key == "version" else f"g{place % FORMER_SHADES}"
-            found.append(NamedGroup(each, one_line(text), shade, one_line(text)))
+            found.append(Band(each, one_line(text), shade, one_line(text)))
     return found
 
 
-def _cohorts(pool: Pool | None, groups: Sequence[TimelineGroup]) -> list[NamedGroup]:
+def _cohorts(pool: Pool | None, groups: Sequence[TimelineGroup]) -> list[Band]:
     """Return the cohorts of a pool: those of today by their letters, then former ones in greys."""
     letters = _letters(pool)
     known = merged(groups, lambda each: letters.get(each.key, each.key))
@@ -149,12 +149,10 @@ def _cohorts(pool: Pool | None, groups: Sequence[TimelineGroup]) -> list[NamedGr
         (each for each in known.values() if each.key not in letters), key=lambda each: (-each.weight, each.key)
     )
     versions = [each.version for each in former]
-    named = [
-        NamedGroup(each, _lettered(letters[each.key], each), letters[each.key], letters[each.key]) for each in present
-    ]
+    named = [Band(each, _lettered(letters[each.key], each), letters[each.key], letters[each.key]) for each in present]
     for place, each in enumerate(former):
         label = _former(each, is_named=versions.count(each.version) > 1 or not each.version)
-        named.append(NamedGroup(each, label, f"g{place % FORMER_SHADES}", label))
+        named.append(Band(each, label, f"g{place % FORMER_SHADES}", label))
     return _limited(named)
 
 
@@ -172,16 +170,16 @@ def _former(group: TimelineGroup, *, is_named: bool) -> str:
     return one_line(f"{group.version}, {document}" if group.version and is_named else group.version or document)
 
 
-def _limited(named: Sequence[NamedGroup]) -> list[NamedGroup]:
+def _limited(named: Sequence[Band]) -> list[Band]:
     rest = [each.group for each in named[MOST_BANDS - 1 :]]
     if len(rest) <= 1:
         return list(named)
     (other,) = merged(rest, lambda _: 0).values()
     label = count(len(rest), "other")
-    return [*named[: MOST_BANDS - 1], NamedGroup(other, label, "g2", label)]
+    return [*named[: MOST_BANDS - 1], Band(other, label, "g2", label)]
 
 
-def _is_changing(named: Sequence[NamedGroup]) -> bool:
+def _is_changing(named: Sequence[Band]) -> bool:
     return any(len(each.group.steps) > 1 for each in named)
 
 
@@ -231,7 +229,7 @@ def _span_text(mark: TimelineMark) -> str:
     )
 
 
-def _band_table(what: str, named: Sequence[tuple[str, NamedGroup]], timeline: Timeline) -> Table:
+def _band_table(what: str, named: Sequence[tuple[str, Band]], timeline: Timeline) -> Table:
     """Return the numbers of a chart: of each area how many replicas it had at both ends, and when it had any."""
     where = "Of" if what == "Value" and any(name in LANES.values() for name, _ in named) else "Pool"
     rows = []

@@ -13,7 +13,7 @@ from dashboard.fleet import Gap
 from dashboard.render.html import to_html
 from dashboard.render.svg_timeline import LEFT, MOST_TICKS, PLOT, RIGHT, draw_times, ticks
 from dashboard.views.overview import overview_report
-from dashboard.views.time_chart import NamedGroup, TimeChart, lane_of
+from dashboard.views.time_chart import Band, TimeChart, lane_of
 from dashboard.views.timeline import RANGES, with_timeline
 from tests.builders import HOSTILE, story
 
@@ -34,7 +34,7 @@ groups = st.builds(
     st.lists(st.integers(0, 9), min_size=1, max_size=5),
     texts,
 )
-named = st.builds(NamedGroup, groups, texts, st.sampled_from(["A", "AB", "f3", "g2", "up", "partial", "down"]), texts)
+named = st.builds(Band, groups, texts, st.sampled_from(["A", "AB", "f3", "g2", "up", "partial", "down"]), texts)
 
 
 def chart(
@@ -43,7 +43,7 @@ def chart(
     """One lane with one area: a number of replicas for each hour, the last one until the end."""
     steps = tuple(CountStep(SINCE + place * HOUR, number, SINCE) for place, number in enumerate(numbers))
     timeline = Timeline(DAY, (), marks, gaps)
-    lane = lane_of("chat", [NamedGroup(TimelineGroup("chat", "a", "", steps), "A (0.32.0)", "A", "A")], timeline)
+    lane = lane_of("chat", [Band(TimelineGroup("chat", "a", "", steps), "A (0.32.0)", "A", "A")], timeline)
     return TimeChart("timeline", "Replicas per cohort", DAY, (lane,), marks, gaps, shown)
 
 
@@ -119,9 +119,7 @@ def test_ticks_are_round_times(width: timedelta) -> None:
 
 
 @given(st.lists(named, max_size=4), st.lists(marks, max_size=6), st.lists(gaps, max_size=2), texts)
-def test_any_chart_is_well_formed(
-    areas: list[NamedGroup], marks: list[TimelineMark], gaps: list[Gap], text: str
-) -> None:
+def test_any_chart_is_well_formed(areas: list[Band], marks: list[TimelineMark], gaps: list[Gap], text: str) -> None:
     timeline = Timeline(DAY, (), tuple(marks), tuple(gaps))
     lanes = tuple(lane_of(text, areas, timeline, is_strip=is_strip) for is_strip in (False, True))
     drawn = TimeChart("timeline", text, DAY, lanes, tuple(marks), tuple(gaps), SINCE)

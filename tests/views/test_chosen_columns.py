@@ -48,7 +48,7 @@ def matrix_of(text: str, frozen: dict[str, OpenedSnapshot]) -> tuple[Matrix, dic
     """The matrix of what a URL names, and the names of its columns."""
     columns = chosen_columns(text)
     joined = with_snapshots(live(), columns, frozen)
-    ids = read_chosen(joined, text).ids
+    ids = read_chosen(joined, text)
     choice = MatrixChoice(by_replica=True, reference=chosen_reference(joined, ids))
     view = chosen_report(joined, ids, choice, notes=snapshot_notes(columns, frozen))
     table = next(each for each in blocks_of(view.parts) if isinstance(each, DifferenceTable))
@@ -84,10 +84,10 @@ def test_findings_of_the_snapshot_mark_its_settings() -> None:
 def test_what_is_missing_is_named_and_the_rest_is_compared() -> None:
     text = f"{A},{B}@{SNAPSHOT},{A}@{SNAPSHOT},{A}@ffffffffff,{B},http://removed:8000"
     problems = {"ffffffffff": "There is no snapshot “ffffffffff” here; it may have been deleted."}
-    chosen = read_chosen(with_snapshots(live(), chosen_columns(text), opened()), text)
+    fleet = with_snapshots(live(), chosen_columns(text), opened())
 
-    assert chosen.ids == (A, f"{A}@{SNAPSHOT}", B)
-    assert not_shown(chosen, opened(), problems) == [
+    assert read_chosen(fleet, text) == (A, f"{A}@{SNAPSHOT}", B)
+    assert not_shown(fleet, text, opened(), problems) == [
         problems["ffffffffff"],
         "http://b:8000 is not in snapshot Review.",
         "http://removed:8000 is not in this fleet.",
@@ -96,9 +96,10 @@ def test_what_is_missing_is_named_and_the_rest_is_compared() -> None:
 
 def test_a_replica_may_be_written_by_its_name_or_without_the_scheme() -> None:
     names = {each.id: each.name for each in live().replicas}
-    chosen = read_chosen(live(), f"{names[A]},{B.removeprefix('http://')},{A}")
+    text = f"{names[A]},{B.removeprefix('http://')},{A}"
 
-    assert (chosen.ids, chosen.unknown) == ((A, B), ())
+    assert read_chosen(live(), text) == (A, B)
+    assert not_shown(live(), text, {}, {}) == []
 
 
 def test_a_snapshot_is_added_for_each_replica_of_the_fleet() -> None:

@@ -5,7 +5,7 @@ import pytest
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import MAJORITY, Reference, ReferenceKind
 from dashboard.views.blocks import DifferenceTable
-from dashboard.views.chosen_columns import MOST_CHOSEN, ChosenColumn, read_chosen, write_chosen
+from dashboard.views.chosen_columns import MOST_CHOSEN, not_shown, read_chosen, write_chosen
 from dashboard.views.compare import chosen_reference, chosen_report
 from dashboard.views.pool_comparison import MatrixChoice
 from tests.builders import alike, document, down, fleet, replica
@@ -33,20 +33,22 @@ def tables(built: Fleet, ids: tuple[str, ...], asked: str = "") -> list[Differen
 def test_ids_survive_the_url(ids: tuple[str, ...]) -> None:
     built = fleet([replica(f"r{place}", id=each, document=USUAL) for place, each in enumerate(ids)], [USUAL])
 
-    assert read_chosen(built, write_chosen(ids)).ids == ids
+    assert read_chosen(built, write_chosen(ids)) == ids
 
 
 def test_unknown_ids_are_named_and_repeated_ones_count_once() -> None:
-    chosen = read_chosen(mixed(), f"{EMBED},{CHAT},{EMBED},http://removed:8000,")
+    text = f"{EMBED},{CHAT},{EMBED},http://removed:8000,"
 
-    assert (chosen.ids, chosen.unknown, chosen.too_many) == ((EMBED, CHAT), (ChosenColumn("http://removed:8000"),), 0)
+    assert read_chosen(mixed(), text) == (EMBED, CHAT)
+    assert not_shown(mixed(), text, {}, {}) == ["http://removed:8000 is not in this fleet."]
 
 
 def test_more_than_the_limit_are_counted() -> None:
     built = fleet(alike("chat", MOST_CHOSEN + 2, USUAL), [USUAL])
-    chosen = read_chosen(built, write_chosen(each.id for each in built.replicas))
+    text = write_chosen(each.id for each in built.replicas)
 
-    assert (len(chosen.ids), chosen.too_many) == (MOST_CHOSEN, 2)
+    assert len(read_chosen(built, text)) == MOST_CHOSEN
+    assert not_shown(built, text, {}, {}) == [f"At most {MOST_CHOSEN} replicas are compared: 2 are left out."]
 
 
 def test_each_replica_is_a_column_with_its_pool_and_the_reference_is_marked() -> None:

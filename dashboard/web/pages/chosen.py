@@ -51,13 +51,13 @@ def draw_chosen(shown: Fleet, text: str) -> None:
     columns = chosen_columns(text)
     opened, problems = _open_snapshots({each.snapshot: None for each in columns if each.snapshot})
     fleet = with_snapshots(shown, columns, opened)
-    chosen = read_chosen(fleet, text)
-    if sentences := not_shown(chosen, opened, problems):
+    ids = read_chosen(fleet, text)
+    if sentences := not_shown(fleet, text, opened, problems):
         st.html(markup.notice("warning", markup.text(" ".join(sentences))))
-    if len(chosen.ids) < LEAST_CHOSEN:
+    if len(ids) < LEAST_CHOSEN:
         empty.too_few_chosen()
-        if chosen.ids:
-            _choose_snapshot(text, chosen.ids)
+        if ids:
+            _choose_snapshot(text, ids)
         return
     names = {each.id: each.name for each in fleet.replicas}
     head = st.container()
@@ -65,20 +65,20 @@ def draw_chosen(shown: Fleet, text: str) -> None:
         rows = links.draw_segments("Show", pages.SHOW, (DIFFERENCES, ALL))
         search = st.text_input("Search", **links.bind(pages.SEARCH), placeholder="path or value", live=True, width=150)
         origin = choose_origin()
-        first = chosen_reference(fleet, chosen.ids).key or chosen.ids[0]
-        options = [first, *(each for each in chosen.ids if each != first)]
+        first = chosen_reference(fleet, ids).key or ids[0]
+        options = [first, *(each for each in ids if each != first)]
         bound = links.bind(pages.REFERENCE, options)
         reference = st.selectbox("Reference", options, **bound, format_func=lambda key: one_line(names[key]), width=240)
-        _choose_snapshot(text, chosen.ids)
+        _choose_snapshot(text, ids)
     choice = MatrixChoice(
         only_differences=rows != ALL,
         search=search or "",
         origin=origin,
-        reference=chosen_reference(fleet, chosen.ids, str(reference)),
+        reference=chosen_reference(fleet, ids, str(reference)),
         by_replica=True,
     )
     notes = snapshot_notes(columns, opened)
-    view, pieces = chosen_view(fleet, chosen.ids, choice, state.snapshot_name(), notes)
+    view, pieces = chosen_view(fleet, ids, choice, state.snapshot_name(), notes)
     with head:
         draw.draw_head(view)
     clicked = draw.draw_prepared(pieces, "chosen")
