@@ -23,7 +23,7 @@ from vllm_fleet_provider.switch import ENDPOINTS, NAME, is_named, suggestion
 
 COMMAND = re.compile(rf"python3? -m dashboard ((?:{'|'.join(COMMANDS)})\b[^\n`#>|]*)")
 CODE_FILE = re.compile(r"`((?:dashboard|vllm_fleet_provider|tests|deploy|docs)/[\w./-]*)`")
-NAME_IN_FILE = re.compile(r"`(\w+)` (?:of|in) `((?:dashboard|vllm_fleet_provider|tests)/[\w./-]+)`")
+NAME_IN_FILE = re.compile(r"`(\w+)` (?:is )?(?:of|in) `((?:dashboard|vllm_fleet_provider|tests)/[\w./-]+)`")
 PLACE = re.compile(r"NAME|ID\b")  # such as dashboard/views/NAME.py
 PAGE_NAME = re.compile(r"docs/([\w-]+\.md)(?:#([\w-]+))?")
 README = (ROOT / "README.md").read_text()
