@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from dashboard.capacity.formula import LENGTH, Load, Result, ceil_div, concurrency
+from dashboard.capacity.formula import LENGTH, Load, ceil_div, concurrency
 from dashboard.fleet import Basis, Engine, EngineReport, KVCacheGroup, Setting
 from dashboard.vllm.versions import reports_change
 from vllm_fleet_provider.shared.types import MAX_INTEGER
@@ -116,9 +116,9 @@ def requests_at(
     own = [group for group in groups if group.dp_rank == engine.dp_rank]
     load = load_of(settings, length)
     if own and load is not None and engine.num_gpu_blocks is not None:
-        result = concurrency(engine.num_gpu_blocks, own, load)
-        if result.concurrency is not None:
-            return RequestsAtLength(result.concurrency, served=True, at_most=bool(result.missing))
+        requests, missing = concurrency(engine.num_gpu_blocks, own, load)
+        if requests is not None:
+            return RequestsAtLength(requests, served=True, at_most=bool(missing))
     tokens = engine.kv_cache_size_tokens
     if tokens is not None and tokens == engine.naive_tokens:
         return RequestsAtLength(tokens / length, served=True, at_most=engine.basis == "assumed")
@@ -213,16 +213,18 @@ def _tokens(report: EngineReport, groups: Sequence[KVCacheGroup], options: _Form
 
 def _derived(blocks: int, groups: Sequence[KVCacheGroup], options: _FormulaSettings) -> _Tokens:
     load = _load(options, None)
-    result = Result(None, (LENGTH,)) if load is None else concurrency(blocks, groups, load)
-    missing = f"Unknown: {', '.join(result.missing)}."
-    if load is None or result.concurrency is None:
-        return _unknown(missing)
-    tokens = math.floor(result.concurrency * load.max_model_len)
+    if load is None:
+        return _unknown(f"Unknown: {LENGTH}.")
+    requests, missing = concurrency(blocks, groups, load)
+    unknown = f"Unknown: {', '.join(missing)}."
+    if requests is None:
+        return _unknown(unknown)
+    tokens = math.floor(requests * load.max_model_len)
     if tokens > MAX_INTEGER:
         return _unknown(TOO_LARGE)
-    if result.missing:
-        return _Tokens(tokens, result.concurrency, Basis.ASSUMED, f"Upper bound. {missing}")
-    return _Tokens(tokens, result.concurrency, Basis.DERIVED)
+    if missing:
+        return _Tokens(tokens, requests, Basis.ASSUMED, f"Upper bound. {unknown}")
+    return _Tokens(tokens, requests, Basis.DERIVED)
 
 
 def _unknown(reason: str) -> _Tokens:

@@ -79,18 +79,13 @@ class Need(NamedTuple):
     missing: str | None = None
 
 
-class Result(NamedTuple):
-    """Requests of one length that fit, and the facts that are missing: with any, `concurrency` is an upper bound.
+def concurrency(
+    num_gpu_blocks: int, groups: Sequence[KVCacheGroup], load: Load
+) -> tuple[float | None, tuple[str, ...]]:
+    """Return how many requests of `load.max_model_len` tokens fit, and the facts that are missing.
 
-    `concurrency` is None where there is no bound.
+    With any of these the number is an upper bound; it is None where there is no bound.
     """
-
-    concurrency: float | None
-    missing: tuple[str, ...] = ()
-
-
-def concurrency(num_gpu_blocks: int, groups: Sequence[KVCacheGroup], load: Load) -> Result:
-    """Return how many requests of `load.max_model_len` tokens fit."""
     needs = [blocks_per_request(group, load) for group in groups if not group.host_resident]
     missing = [each.missing for each in needs if each.missing is not None]
     if len(needs) < len(groups):
@@ -102,8 +97,8 @@ def concurrency(num_gpu_blocks: int, groups: Sequence[KVCacheGroup], load: Load)
     is_open |= any(each.missing is SHARDS and not each.least for each in needs)
     least = sum(each.least for each in needs)
     if is_open or not least:
-        return Result(None, facts or (NO_BLOCKS_NEEDED,))
-    return Result(num_gpu_blocks / least, facts)
+        return None, facts or (NO_BLOCKS_NEEDED,)
+    return num_gpu_blocks / least, facts
 
 
 def blocks_per_request(group: KVCacheGroup, load: Load) -> Need:

@@ -23,7 +23,7 @@ from dashboard.cli.targets import no_targets, polled
 from dashboard.cli.terminal import WRONG_USAGE, fail, say, wrong, wrong_options
 from dashboard.config import Options
 from dashboard.config.baselines import load_baselines, merge_baselines
-from dashboard.documents.events import read_events_json
+from dashboard.documents.changes import read_events_json
 from dashboard.documents.load import MAX_BYTES, read_snapshot
 from dashboard.errors import DashboardError, HistoryError, OptionsError, SnapshotError
 from dashboard.fleet import Baseline, Gap, PastTime

@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from dashboard import service
 from dashboard.config import Options, load_options
-from dashboard.documents.events import events_json
+from dashboard.documents.changes import events_json
 from dashboard.documents.findings import findings_json
 from dashboard.documents.fleet import fleet_json
 from dashboard.errors import HistoryError, OptionsError

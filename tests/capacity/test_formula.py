@@ -20,7 +20,6 @@ from dashboard.capacity.formula import (
     SPECULATIVE,
     Load,
     Need,
-    Result,
     blocks_per_request,
     ceil_div,
     concurrency,
@@ -152,21 +151,19 @@ NEW = group("HiSparseHotSpec", host_resident=False)
 @pytest.mark.parametrize(
     ("blocks", "found", "result"),
     [
-        pytest.param(1290, [FULL, MAMBA], Result(10), id="groups share the blocks"),
-        pytest.param(
-            4900, [group("sliding_window", sliding_window=512)], Result(100, (IN_FLIGHT,)), id="an upper bound"
-        ),
-        pytest.param(1280, [ON_DEVICE, NEW], Result(10, (KIND,)), id="an unknown kind takes blocks of its own"),
-        pytest.param(1280, [FULL, NEW], Result(None, (KIND,)), id="which group of an unknown layout is on the device"),
-        pytest.param(1280, [NEW], Result(None, (KIND,)), id="an unknown kind alone"),
-        pytest.param(1280, [ON_DEVICE, IN_HOST], Result(10, (HOST_POOL,)), id="a second pool in host memory"),
-        pytest.param(1280, [IN_HOST], Result(None, (HOST_POOL,)), id="host memory alone"),
-        pytest.param(100, [group("encoder_only_attention")], Result(None, (NO_BLOCKS_NEEDED,)), id="no blocks"),
-        pytest.param(100, [], Result(None, (NO_BLOCKS_NEEDED,)), id="no groups"),
+        pytest.param(1290, [FULL, MAMBA], (10, ()), id="groups share the blocks"),
+        pytest.param(4900, [group("sliding_window", sliding_window=512)], (100, (IN_FLIGHT,)), id="an upper bound"),
+        pytest.param(1280, [ON_DEVICE, NEW], (10, (KIND,)), id="an unknown kind takes blocks of its own"),
+        pytest.param(1280, [FULL, NEW], (None, (KIND,)), id="which group of an unknown layout is on the device"),
+        pytest.param(1280, [NEW], (None, (KIND,)), id="an unknown kind alone"),
+        pytest.param(1280, [ON_DEVICE, IN_HOST], (10, (HOST_POOL,)), id="a second pool in host memory"),
+        pytest.param(1280, [IN_HOST], (None, (HOST_POOL,)), id="host memory alone"),
+        pytest.param(100, [group("encoder_only_attention")], (None, (NO_BLOCKS_NEEDED,)), id="no blocks"),
+        pytest.param(100, [], (None, (NO_BLOCKS_NEEDED,)), id="no groups"),
     ],
 )
 def test_concurrency_is_the_blocks_divided_by_those_of_one_request(
-    blocks: int, found: list[KVCacheGroup], result: Result
+    blocks: int, found: list[KVCacheGroup], result: tuple[float | None, tuple[str, ...]]
 ) -> None:
     assert concurrency(blocks, found, LOAD) == result
 
@@ -174,7 +171,7 @@ def test_concurrency_is_the_blocks_divided_by_those_of_one_request(
 def test_groups_beside_one_of_unknown_sharding_are_no_bound() -> None:
     load = LOAD._replace(decode_context_parallel_size=(1, None))
 
-    assert concurrency(1280, [FULL, MAMBA], load) == Result(None, (SHARDS,))
+    assert concurrency(1280, [FULL, MAMBA], load) == (None, (SHARDS,))
 
 
 @given(st.integers(0, 2**70), st.integers(1, 2**40))
@@ -183,7 +180,7 @@ def test_division_rounds_up_exactly(number: int, by: int) -> None:
 
 
 def fits(blocks: int, found: list[KVCacheGroup], load: Load) -> float:
-    limit = concurrency(blocks, found, load).concurrency
+    limit, _ = concurrency(blocks, found, load)
     return inf if limit is None else limit
 
 

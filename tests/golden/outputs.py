@@ -19,8 +19,7 @@ from dashboard.analysis.changes.events import EventPeriod
 from dashboard.analysis.timeline import Period, Timeline
 from dashboard.config import NotifyOptions
 from dashboard.config.baseline_file import baseline_yaml, find_settings
-from dashboard.documents.changes import changes_json
-from dashboard.documents.events import events_json
+from dashboard.documents.changes import changes_json, events_json
 from dashboard.documents.findings import findings_json
 from dashboard.documents.fleet import fleet_json
 from dashboard.fleet.times import write_time

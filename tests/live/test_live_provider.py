@@ -115,9 +115,9 @@ def test_tokens_follow_from_the_groups_and_what_else_the_answer_tells(answer: di
     for engine in fleet["engines"]:
         length = engine["max_model_len"]
         load = Load(length, (in_flight, in_flight), (speculative, speculative))
-        derived = concurrency(engine["num_gpu_blocks"], [_group(group) for group in engine["groups"]], load)
-        assert derived.missing == ()
-        assert int((derived.concurrency or 0) * length) == engine["kv_cache_size_tokens"]
+        requests, missing = concurrency(engine["num_gpu_blocks"], [_group(group) for group in engine["groups"]], load)
+        assert missing == ()
+        assert int((requests or 0) * length) == engine["kv_cache_size_tokens"]
 
 
 def test_groups_and_blocks_of_every_engine_are_its_own(server: Server, engines: list[dict[str, Any]]) -> None:
