@@ -17,7 +17,7 @@ from dashboard.fleet.history import NO_SIGHTINGS, Sightings
 from dashboard.fleet.pools import Document, Engine, Pool, Replica, cohort_letters, last_read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pandas as pd
 
@@ -152,6 +152,9 @@ class Frames:
     ) -> None:
         """Take the parts of a fleet that the frames are built from."""
         self._parts = (replicas, documents, pools, findings, suppressed, sightings, scraped_at)
+        self._replicas, self._documents, self._pools = replicas, documents, pools
+        self._findings, self._suppressed = findings, suppressed
+        self._sightings, self._scraped_at = sightings, scraped_at
 
     def of(self, *parts: Any) -> Frames:
         """Return the frames of these parts: itself where none is another one, so that what is built is kept."""
@@ -160,153 +163,121 @@ class Frames:
     @cached_property
     def replicas(self) -> pd.DataFrame:
         """One row per replica."""
-        replicas, _, pools, _, _, sightings, scraped_at = self._parts
-        return replicas_frame(replicas, pools, sightings, scraped_at)
+        rows = []
+        for replica in self._replicas:
+            failure = replica.failure
+            reasons = [f"{failure.kind}: {failure.detail}"] if failure else []
+            reasons += [f"stale target: {STALE_TARGET}"] if replica.target_stale else []
+            rows.append(
+                (
+                    replica.id,
+                    replica.name,
+                    dict(replica.labels),
+                    replica.pool,
+                    str(replica.role),
+                    str(replica.state),
+                    replica.fresh,
+                    str(failure.kind) if failure else None,
+                    replica.target_stale,
+                    " ".join(reasons) or None,
+                    replica.version,
+                    replica.started_at,
+                    last_read(replica, self._scraped_at),
+                    replica.document,
+                    self._letters.get(replica.id),
+                    [str(source) for source in replica.sources],
+                    *(self._sightings.replicas.get(replica.id) or NEVER_SEEN),
+                )
+            )
+        return _frame(REPLICAS, rows)
 
     @cached_property
     def settings(self) -> pd.DataFrame:
         """One row per document and setting."""
-        return settings_frame(self._parts[1].values())
+        rows = [
+            (document.id, path, setting.value, str(setting.state), str(setting.source))
+            for document in self._documents.values()
+            for path, setting in document.settings.items()
+        ]
+        return _frame(SETTINGS, rows)
 
     @cached_property
     def engines(self) -> pd.DataFrame:
         """One row per DP rank."""
-        return engines_frame(self._parts[0], self._parts[2])
+        values = attrgetter(*(name for name in ENGINES if name in Engine._fields and name not in PLACE))
+        rows = []
+        for replica in self._replicas:
+            adding = {engine.dp_rank for engine in replica.adding_engines}
+            for engine in replica.engines:
+                counts = replica.is_counted and engine.sleep_level is None
+                adds = counts and engine.dp_rank in adding
+                digests = engine.fingerprint or (None, None, None)
+                place = self._place(replica, engine.dp_rank)
+                rows.append((*place, counts, adds, *map(_plain, values(engine)), *digests))
+        return _frame(ENGINES, rows)
 
     @cached_property
     def devices(self) -> pd.DataFrame:
         """One row per accelerator of a DP rank."""
-        return devices_frame(self._parts[0], self._parts[2])
+        rows = []
+        for replica in self._replicas:
+            on_each = {engine.dp_rank: engine.kv_cache_bytes_per_device for engine in replica.engines}
+            is_counted = replica.is_counted
+            for device in replica.devices:
+                rank, *reported = device[:8]
+                place = self._place(replica, rank)
+                rows.append((*place, is_counted, *reported[:3], on_each.get(rank), *reported[3:]))
+        return _frame(DEVICES, rows)
 
     @cached_property
     def kv_cache_groups(self) -> pd.DataFrame:
         """One row per KV cache group of a DP rank."""
-        return kv_cache_groups_frame(self._parts[0], self._parts[2])
+        values = attrgetter(*(name for name in KV_CACHE_GROUPS if name not in PLACE))
+        rows = [
+            (*self._place(replica, group.dp_rank), *values(group))
+            for replica in self._replicas
+            for group in replica.kv_cache_groups
+        ]
+        return _frame(KV_CACHE_GROUPS, rows)
 
     @cached_property
     def findings(self) -> pd.DataFrame:
         """One row per finding, the active ones first."""
-        _, _, _, active, suppressed, sightings, _ = self._parts
-        return findings_frame((*active, *suppressed), sightings)
+        rows = [
+            (
+                finding.id,
+                finding.fingerprint,
+                finding.rule,
+                str(finding.severity),
+                str(finding.confidence),
+                list(finding.assumptions),
+                finding.subject,
+                list(finding.pools),
+                list(finding.replicas),
+                finding.sentence,
+                finding.why,
+                finding.remedy.sentence,
+                list(finding.paths),
+                finding.is_rollout,
+                finding.suppression is not None,
+                finding.unknown,
+                finding.total,
+                *(self._sightings.findings.get(finding.fingerprint) or NEVER_SEEN),
+            )
+            for finding in (*self._findings, *self._suppressed)
+        ]
+        return _frame(FINDINGS, rows)
+
+    @cached_property
+    def _letters(self) -> Mapping[str, str]:
+        return cohort_letters(self._pools)
+
+    def _place(self, replica: Replica, dp_rank: int) -> tuple[str, str | None, str | None, int]:
+        """Return the columns of PLACE."""
+        return replica.id, replica.pool, self._letters.get(replica.id), dp_rank
 
 
 NO_FRAMES = Frames()
-
-
-def replicas_frame(
-    replicas: Iterable[Replica],
-    pools: Iterable[Pool] = (),
-    sightings: Sightings = NO_SIGHTINGS,
-    scraped_at: Mapping[str, float] = NOTHING,
-) -> pd.DataFrame:
-    """Return one row per replica. `scraped_at` is that of their fleet."""
-    letters = cohort_letters(pools)
-    rows = []
-    for replica in replicas:
-        failure = replica.failure
-        reasons = [f"{failure.kind}: {failure.detail}"] if failure else []
-        reasons += [f"stale target: {STALE_TARGET}"] if replica.target_stale else []
-        rows.append(
-            (
-                replica.id,
-                replica.name,
-                dict(replica.labels),
-                replica.pool,
-                str(replica.role),
-                str(replica.state),
-                replica.fresh,
-                str(failure.kind) if failure else None,
-                replica.target_stale,
-                " ".join(reasons) or None,
-                replica.version,
-                replica.started_at,
-                last_read(replica, scraped_at),
-                replica.document,
-                letters.get(replica.id),
-                [str(source) for source in replica.sources],
-                *(sightings.replicas.get(replica.id) or NEVER_SEEN),
-            )
-        )
-    return _frame(REPLICAS, rows)
-
-
-def settings_frame(documents: Iterable[Document]) -> pd.DataFrame:
-    """Return one row per document and setting."""
-    rows = [
-        (document.id, path, setting.value, str(setting.state), str(setting.source))
-        for document in documents
-        for path, setting in document.settings.items()
-    ]
-    return _frame(SETTINGS, rows)
-
-
-def engines_frame(replicas: Iterable[Replica], pools: Iterable[Pool] = ()) -> pd.DataFrame:
-    """Return one row per DP rank."""
-    letters = cohort_letters(pools)
-    values = attrgetter(*(name for name in ENGINES if name in Engine._fields and name not in PLACE))
-    rows = []
-    for replica in replicas:
-        adding = {engine.dp_rank for engine in replica.adding_engines}
-        for engine in replica.engines:
-            counts = replica.is_counted and engine.sleep_level is None
-            adds = counts and engine.dp_rank in adding
-            place = (replica.id, replica.pool, letters.get(replica.id), engine.dp_rank)
-            digests = engine.fingerprint or (None, None, None)
-            rows.append((*place, counts, adds, *map(_plain, values(engine)), *digests))
-    return _frame(ENGINES, rows)
-
-
-def devices_frame(replicas: Iterable[Replica], pools: Iterable[Pool] = ()) -> pd.DataFrame:
-    """Return one row per device of a DP rank."""
-    letters = cohort_letters(pools)
-    rows = []
-    for replica in replicas:
-        on_each = {engine.dp_rank: engine.kv_cache_bytes_per_device for engine in replica.engines}
-        place, is_counted = (replica.id, replica.pool, letters.get(replica.id)), replica.is_counted
-        for device in replica.devices:
-            rank, *reported = device[:8]
-            rows.append((*place, rank, is_counted, *reported[:3], on_each.get(rank), *reported[3:]))
-    return _frame(DEVICES, rows)
-
-
-def kv_cache_groups_frame(replicas: Iterable[Replica], pools: Iterable[Pool] = ()) -> pd.DataFrame:
-    """Return one row per KV cache group of a DP rank."""
-    letters = cohort_letters(pools)
-    values = attrgetter(*(name for name in KV_CACHE_GROUPS if name not in PLACE))
-    rows = [
-        (replica.id, replica.pool, letters.get(replica.id), group.dp_rank, *values(group))
-        for replica in replicas
-        for group in replica.kv_cache_groups
-    ]
-    return _frame(KV_CACHE_GROUPS, rows)
-
-
-def findings_frame(findings: Iterable[Any], sightings: Sightings = NO_SIGHTINGS) -> pd.DataFrame:
-    """Return one row per finding."""
-    rows = [
-        (
-            finding.id,
-            finding.fingerprint,
-            finding.rule,
-            str(finding.severity),
-            str(finding.confidence),
-            list(finding.assumptions),
-            finding.subject,
-            list(finding.pools),
-            list(finding.replicas),
-            finding.sentence,
-            finding.why,
-            finding.remedy.sentence,
-            list(finding.paths),
-            finding.is_rollout,
-            finding.suppression is not None,
-            finding.unknown,
-            finding.total,
-            *(sightings.findings.get(finding.fingerprint) or NEVER_SEEN),
-        )
-        for finding in findings
-    ]
-    return _frame(FINDINGS, rows)
 
 
 def rows_of(frame: pd.DataFrame, more: Mapping[str, Sequence[Any]] = NOTHING) -> Iterator[Any]:

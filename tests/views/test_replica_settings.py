@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dashboard.fleet import Document, Setting, SettingValue, Source, State
-from dashboard.fleet.frames import settings_frame
+from dashboard.fleet.frames import Frames
 from dashboard.views.replica_settings import (
     LONGEST,
     NO_MAJORITY,
@@ -69,7 +69,7 @@ def test_a_section_that_is_null_differs_in_its_leaves() -> None:
 
 def rows(reported: tuple[str, ...] = ()) -> dict[str, Mapping[Hashable, Any]]:
     """Return the rows of the settings by path, in order."""
-    table = setting_rows(settings_frame([Document("one", None, SETTINGS)]), DIFFERENCES, reported)
+    table = setting_rows(Frames(documents={"one": Document("one", None, SETTINGS)}).settings, DIFFERENCES, reported)
     return {str(row["path"]): row for row in table.to_dict("records")}
 
 
@@ -109,7 +109,7 @@ def test_a_long_value_is_cut() -> None:
     ],
 )
 def test_filters_combine(choice: SettingChoice, paths: list[str]) -> None:
-    rows = setting_rows(settings_frame([Document("one", None, SETTINGS)]), DIFFERENCES)
+    rows = setting_rows(Frames(documents={"one": Document("one", None, SETTINGS)}).settings, DIFFERENCES)
 
     assert sorted(filter_settings(rows, choice)["path"]) == paths
 
