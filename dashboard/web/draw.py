@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 from streamlit.elements.arrow import SelectionMode
 from streamlit.elements.lib.column_types import ButtonColumnResult, ColumnConfig
 
@@ -66,6 +67,11 @@ def folded_html(section: Section) -> str:
 
 def draw_head(view: View) -> None:
     st.html(markup.heading(markup.text(view.headline), markup.text(view.lead)))
+
+
+def controls_row(key: str | None = None) -> DeltaGenerator:
+    """Return the place of controls next to each other."""
+    return st.container(key=key, horizontal=True, vertical_alignment="bottom", gap="small")
 
 
 def open_link(link: Link) -> None:

@@ -36,7 +36,7 @@ def draw_page() -> None:
     pools, measures = pool_names(fleet), [each.value for each in Measure]
     per = links.read_choice(pages.PER, PERS)
     measure, pool = links.read_choice(pages.MEASURE, measures), links.read_choice(pages.POOL, pools)
-    with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):
+    with draw.controls_row("controls"):
         if per != GPU:  # a GPU has memory only
             measure = links.draw_segments("Measure", pages.MEASURE, measures)
         length = st.selectbox(

@@ -39,7 +39,7 @@ MOST_LOOKED_UP = 20  # polls whose findings a filter reads: each takes 0.1 s at 
 def choose(sides: Sides) -> ChangeFilter:
     """Draw the choice of both sides and the filters, which are in the URL; return the filters."""
     before, after, known = sides
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="changes_sides"):
+    with draw.controls_row("changes_sides"):
         draw_side(pages.CHANGES, pages.FROM, known, _known(before, known))
         swapped = links.to(pages.CHANGES, **{**links.page_choices(), pages.FROM: after.id, pages.TO: before.id})
         st.html(f'<p class="go">{markup.link(swapped, "⇄ Swap", title="Swap before and after")}</p>')
@@ -48,7 +48,7 @@ def choose(sides: Sides) -> ChangeFilter:
     bound = links.bind(pages.POOL, [ALL_POOLS, *pools])
     if sides.both is None:
         return ALL_CHANGES
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="filters"):
+    with draw.controls_row("filters"):
         pool = st.selectbox("Pool", [ALL_POOLS, *pools], **bound, format_func=one_line, width=250)
         path = st.text_input("Setting", **links.bind(pages.PATH), placeholder="part of a path", width=220)
         replica = st.text_input("Replica", **links.bind(pages.REPLICA), placeholder="name or address", width=260)

@@ -61,7 +61,7 @@ def draw_chosen(shown: Fleet, text: str) -> None:
         return
     names = {each.id: each.name for each in fleet.replicas}
     head = st.container()
-    with st.container(key="filters", horizontal=True, vertical_alignment="bottom", gap="small"):
+    with draw.controls_row("filters"):
         rows = links.draw_segments("Show", pages.SHOW, (DIFFERENCES, ALL))
         search = st.text_input("Search", **links.bind(pages.SEARCH), placeholder="path or value", live=True, width=150)
         origin = choose_origin()

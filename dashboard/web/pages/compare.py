@@ -270,7 +270,7 @@ def draw_page() -> None:
     title.html(markup.heading(markup.text(pool.name), markup.text(head)))
 
     band = st.container(key="band")
-    with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):
+    with draw.controls_row("controls"):
         choice = choose(pool, names, fleet.policy.baseline(name))
         settings, prepared = shown(fleet, name, choice)
         matrix = settings.matrix

@@ -74,7 +74,7 @@ def choose(fleet: Fleet, known: FindingList) -> FindingFilter:
         return FindingFilter()
     counts = Counter(each.finding.severity for each in known.active)
     severities = [EVERY, *Severity]
-    with st.container(key="filters", horizontal=True, vertical_alignment="bottom", gap="small"):
+    with draw.controls_row("filters"):
         severity = st.segmented_control(
             "Severity",
             severities,

@@ -65,7 +65,7 @@ def draw_head(view: View) -> None:
 def choose_settings(comparison: ReplicaComparison) -> SettingChoice:
     if comparison.rows.empty:
         return SettingChoice()
-    with st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small"):
+    with draw.controls_row("controls"):
         search = st.text_input(
             "Search", **links.bind(pages.SETTING), placeholder="setting or value", width=260, live=True
         )

@@ -81,10 +81,10 @@ def draw_page() -> None:
     fleet = state.fleet()
     head = st.container()
     rows = known_rows(fleet)
-    controls = st.container(key="controls", horizontal=True, vertical_alignment="bottom", gap="small")
+    controls = draw.controls_row("controls")
     with controls:
         choice = choose(fleet)
-    with st.container(key="filters", horizontal=True, vertical_alignment="bottom", gap="small"):
+    with draw.controls_row("filters"):
         choice = choose_more(rows, choice)
     name = state.snapshot_name()
     view = replicas_report(fleet, choice, rows=rows, name=name)

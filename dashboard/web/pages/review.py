@@ -198,7 +198,7 @@ def draw_recency(fleet: Fleet) -> None:
     ranges, sorts = _ranges(fleet), _sorts(fleet)
     if len(ranges) == 1:
         return
-    with st.container(key="review_recency", horizontal=True, vertical_alignment="bottom", gap="small"):
+    with draw.controls_row("review_recency"):
         st.selectbox("New", ranges, **links.bind(pages.NEW, ranges), format_func=range_words, width=130)
         st.selectbox("Sort", sorts, **links.bind(pages.SORT, sorts), format_func=SORT_TEXTS.__getitem__, width=150)
 

@@ -57,7 +57,7 @@ def draw_page() -> None:
         return
 
     head = st.container()
-    with st.container(key="filters", horizontal=True, vertical_alignment="bottom", gap="small"):
+    with draw.controls_row("filters"):
         path = choose_path(fleet)
         choice = choose(fleet, has_path=bool(path))
     rows = None if path else filtered_values(fleet, choice._replace(search=""))

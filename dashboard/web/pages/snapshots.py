@@ -79,7 +79,7 @@ def draw_compare(known: Sequence[StoredSnapshot]) -> None:
         return
     selected = {name: sides.read_side(name, options) for name in sides.SIDES}
     st.html(markup.section("Compare two"))
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="snapshots_compare"):
+    with draw.controls_row("snapshots_compare"):
         for name, side in selected.items():
             sides.draw_side(pages.SNAPSHOTS, name, options, side if side in options or is_time(side) else None)
         url = links.to(pages.CHANGES, **selected)
@@ -163,7 +163,7 @@ def _draw_snapshot(stored: StoredSnapshot) -> None:
 
 def _draw_name(stored: StoredSnapshot) -> None:
     sidecar = stored.metadata
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+    with draw.controls_row():
         typed = st.text_input(
             "Name",
             value=sidecar.name,
@@ -235,7 +235,7 @@ def draw_import() -> None:
         label_visibility="collapsed",
     )
     if files:
-        with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        with draw.controls_row():
             name = st.text_input(
                 "Name of the imported fleet", placeholder=FLEET_NAME, max_chars=LONGEST_NAME, width=360
             )
