@@ -184,9 +184,10 @@ def fleet(
 ) -> Fleet:
     """A fleet as `assemble` makes it of a poll. Every call makes a new generation. `more` are its other fields."""
     known = {each.id: each for each in documents}
-    read = Fleet(name, next(_GENERATIONS), polled_at, tuple(replicas), known, (), ignored=ignore)
     made_before = {"policy", "routers", "recent", "sightings", "lives"} & more.keys()
-    read = replace(read, **{each: more.pop(each) for each in made_before})
+    before = {each: more.pop(each) for each in made_before}
+    number = next(_GENERATIONS)
+    read = Fleet(name, number, polled_at, replicas=tuple(replicas), documents=known, ignored=ignore, **before)
     return replace(assemble(read, polled_at), **more)
 
 

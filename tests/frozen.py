@@ -11,13 +11,14 @@ from pathlib import Path
 from tempfile import gettempdir
 from urllib.parse import urlsplit
 
-from dashboard.analysis.assembly import Fleet, build_fleet
+from dashboard.analysis.assembly import Fleet
 from dashboard.config import Options, PollOptions, policy_of
 from dashboard.demo import default_fleet, demo_options, in_thread, targets
 from dashboard.demo.describe import Behaviour, DemoReplica
 from dashboard.fleet import ProbeResult, Snapshot, Target
 from dashboard.sources.discovery import discover_once
 from dashboard.sources.polling.poller import Poller
+from tests.polled_fleets import build_fleet
 
 AT = datetime(2026, 11, 20, 11, 42, 5, tzinfo=UTC)
 ANSWER_SECONDS = 0.012  # recorded duration of every answer

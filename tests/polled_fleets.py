@@ -1,15 +1,24 @@
 """Fleets of one poll: captured servers at made-up addresses, and unreachable replicas."""
 
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
-from dashboard.analysis.assembly import Fleet, build_fleet
+from dashboard.analysis.assembly import Fleet, assemble, read_fleet
 from dashboard.fleet import Failure, FailureKind, ProbeResult, Snapshot, Source, Target
 from tests.captured import AT, METRICS, MODELS, VERSION, capture, snapshot
 
 INTERVAL = timedelta(seconds=30)
 REFUSED = Failure(FailureKind.REFUSED, "Nothing listens there.")
 OPEN = (METRICS, VERSION, MODELS)
+
+
+def build_fleet(
+    name: str, snapshots: Sequence[Snapshot], *, polled_at: datetime, before: Fleet | None = None, **more: Any
+) -> Fleet:
+    """The fleet of one poll. `more` are other arguments of `read_fleet`."""
+    read = read_fleet(name, snapshots, polled_at=polled_at, before=before, **more)
+    return assemble(read, polled_at, before=before)
 
 
 def built(*snapshots: Snapshot, **more: Any) -> Fleet:

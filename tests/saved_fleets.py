@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from dashboard.analysis.assembly import Fleet, build_fleet
+from dashboard.analysis.assembly import Fleet
 from dashboard.documents.fleet import fleet_json
 from tests.captured import AT, Capture, captures, snapshot
-from tests.polled_fleets import INTERVAL, OPEN
+from tests.polled_fleets import INTERVAL, OPEN, build_fleet
 
 
 def saved(fleet: Fleet, indent: int | None = None) -> bytes:

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from dashboard import service
-from dashboard.analysis.assembly import Fleet, build_fleet
+from dashboard.analysis.assembly import Fleet
 from dashboard.config import PollOptions
 from dashboard.documents.fleet import fleet_json
 from dashboard.fleet import Replica, ReplicaState
@@ -19,6 +19,7 @@ from dashboard.sources.polling.poller import Poller
 from dashboard.views.command_line import poll_view
 from tests.frozen import AT
 from tests.page_runner import EVERY_PAGE, html, open_page
+from tests.polled_fleets import build_fleet
 from tests.sources.polling.hostile import BAD_ANSWERS, HostileServer, answers, changed_metrics, everywhere
 
 PAYLOAD = '"><script>alert(1)</script>![x](http://127.0.0.1:1/x.png)[bold]\n\x1b[31m`$x^2$`'

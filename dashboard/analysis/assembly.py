@@ -1,12 +1,15 @@
-"""A fleet: all snapshots of one poll, with everything derived from them."""
+"""A fleet: all snapshots of one poll, with everything derived from them.
+
+From top to bottom: `read_fleet` reads the snapshots, `assemble` compares and sums up, `inspected` evaluates the rules.
+"""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
+from functools import cached_property
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TypeAlias
 
 from dashboard.analysis.kv_transfer import TransferVerdict, kv_transfer, transferring_pools
 from dashboard.analysis.reuse import in_order, is_compared_alike, renewed, shared_engines
@@ -28,14 +31,13 @@ from dashboard.fleet import (
     last_read,
     with_answers,
 )
-from dashboard.fleet.frames import NO_FRAMES, Frames
-from dashboard.fleet.history import NO_SIGHTINGS, NOTHING_RECENT, RecentEvents, Sightings
+from dashboard.fleet.frames import Frames
+from dashboard.fleet.history import NO_SIGHTINGS, Sightings
 from dashboard.fleet.replies import FILE_SCHEME
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import FindingLives, Inspection
-from dashboard.rules.policy import Policy
-from dashboard.rules.unconfirmed import add_unconfirmed
+from dashboard.rules.policy import FleetData, Policy, add_unconfirmed
 from dashboard.vllm.replica import read_document, read_replica
 
 NO_CAPACITY = capacity_of(())
@@ -43,54 +45,41 @@ NO_LIVES = FindingLives()
 FRESH_INTERVALS = 3  # a replica that was not read within three polls is stale; one that is only scraped: STALE_SECONDS
 
 
-# Gets a fleet before its rules are evaluated, and the time of its data; returns what happened lately.
-Observe: TypeAlias = Callable[["Fleet", datetime], RecentEvents]
-
-
-@dataclass(frozen=True, slots=True)
-class Fleet:
+@dataclass(frozen=True)
+class Fleet(FleetData):
     """One complete poll, immutable. `polled_at` is None before the first poll ended.
 
     `sharing`, `transfers` and `capacity` are by pool: the verdicts on prefix sharing and on KV transfer, where the pool
     transfers anything, and the KV cache; `total` is that of all replicas. `since` is the end of the first poll with the
     same content: pages without times are equal if `generation` and `since` are. `snapshot` is the id of the frozen
     snapshot that it was opened from, `past` the time at which it was asked of the history. `discovery_errors` are
-    sentences on sources of targets that cannot be read. `routers` are what routers reported. `recent` is what the last
-    polls saw, `sightings` are from the history, `lives` of polls that followed each other. `scraped_at` is when
-    Prometheus last scraped each replica that was not asked, in seconds since 1970: see `read_at`. `unrecorded` says
-    which changes the history lacks, `frames` are its dataframes.
+    sentences on sources of targets that cannot be read. `sightings` are from the history, `lives` of polls that
+    followed each other. `scraped_at` is when Prometheus last scraped each replica that was not asked, in seconds since
+    1970: see `read_at`. `unrecorded` says which changes the history lacks.
     """
 
     name: str
     generation: int
     polled_at: datetime | None
-    replicas: tuple[Replica, ...]
-    documents: Mapping[str, Document]
-    pools: tuple[Pool, ...]
     sharing: Mapping[str, SharingVerdict] = field(default_factory=dict)
     transfers: Mapping[str, TransferVerdict] = field(default_factory=dict)
     capacity: Mapping[str, PoolCapacity] = field(default_factory=dict)
     total: PoolCapacity = NO_CAPACITY
-    ignored: tuple[str, ...] = ()
-    policy: Policy = field(default_factory=Policy)
     inspection: Inspection = field(default_factory=Inspection)
     since: datetime | None = None
     snapshot: str | None = None
     past: PastTime | None = None
     unrecorded: tuple[str, ...] = ()
     discovery_errors: tuple[str, ...] = ()
-    routers: tuple[RouterConfig, ...] = ()
-    recent: RecentEvents = NOTHING_RECENT
     sightings: Sightings = field(default=NO_SIGHTINGS, compare=False)
     lives: FindingLives = field(default=NO_LIVES, compare=False)
     scraped_at: Mapping[str, float] = field(default_factory=dict)
-    frames: Frames = field(default=NO_FRAMES, compare=False, repr=False)
 
-    def __post_init__(self) -> None:
-        """Keep the frames of a copy that has the same replicas, findings and times."""
-        found = self.inspection
-        parts = (self.replicas, self.documents, self.pools, found.findings, found.suppressed)
-        object.__setattr__(self, "frames", self.frames.of(*parts, self.sightings, self.scraped_at))
+    @cached_property
+    def frames(self) -> Frames:
+        """Its dataframes."""
+        findings = (*self.inspection.findings, *self.inspection.suppressed)
+        return Frames(self.replicas, self.documents, self.pools, findings, self.sightings, self.scraped_at)
 
     def read_at(self, replica: Replica) -> datetime | None:
         """Return when a replica was read or scraped last."""
@@ -119,15 +108,10 @@ class Fleet:
 
 def empty_fleet(name: str) -> Fleet:
     """Return the fleet before its first poll."""
-    return Fleet(name, 0, None, (), {}, ())
+    return Fleet(name, 0, None)
 
 
-def keep_recent(fleet: Fleet, _at: datetime) -> RecentEvents:
-    """Observe nothing."""
-    return fleet.recent
-
-
-def build_fleet(
+def read_fleet(
     name: str,
     snapshots: Sequence[Snapshot],
     *,
@@ -139,16 +123,15 @@ def build_fleet(
     generation: int = 1,
     before: Fleet | None = None,
     routers: tuple[RouterConfig, ...] = (),
-    observe: Observe = keep_recent,
 ) -> Fleet:
-    """Derive the fleet of one poll, which ended at `polled_at`; `interval` is the time between two polls.
+    """Return the replicas and documents of one poll as a fleet of which nothing is derived yet: see `assemble`.
 
-    `scraped_at` is when Prometheus scraped each target last, in seconds since 1970. `before` and `observe` are those of
-    `assemble`, which goes on with the replicas.
+    The poll ended at `polled_at`; `interval` is the time between two polls. `scraped_at` is when Prometheus scraped
+    each target last, in seconds since 1970. Replicas of the fleet `before` with equal answers are reused.
     """
     since = polled_at - FRESH_INTERVALS * interval
     scraped_since = min(since, polled_at - timedelta(seconds=STALE_SECONDS))
-    known = {replica.id: replica for replica in before.replicas} if before else {}
+    known = before.by_id if before else {}
     replicas: list[Replica] = []
     times: dict[str, float] = {}  # of the replicas that were not asked
     sources: dict[str, Snapshot] = {}  # by the document that it gives
@@ -162,22 +145,50 @@ def build_fleet(
         replicas.append(replica)
         if replica.document:
             sources[replica.document] = snapshot
-    documents = {key: read_document(sources[key]) for key in sorted(sources)}
-    read = Fleet(name, generation, polled_at, with_same_process(replicas), documents, ())
-    read = replace(read, ignored=tuple(ignore), policy=policy or Policy(), routers=routers, scraped_at=times)
-    return assemble(read, polled_at, before=before, observe=observe)
+    return Fleet(
+        name,
+        generation,
+        polled_at,
+        replicas=with_same_process(replicas),
+        documents={key: read_document(sources[key]) for key in sorted(sources)},
+        ignored=tuple(ignore),
+        policy=policy or Policy(),
+        routers=routers,
+        scraped_at=times,
+    )
 
 
-def assemble(read: Fleet, at: datetime, *, before: Fleet | None = None, observe: Observe = keep_recent) -> Fleet:
+def with_same_process(replicas: Sequence[Replica]) -> tuple[Replica, ...]:
+    """Return replicas with the other addresses of their `instance_id`: one process behind several addresses."""
+    addresses: dict[str, list[str]] = defaultdict(list)
+    for replica in replicas:
+        instance = replica.identity.get("instance_id")
+        if instance is not None and instance.state is State.REPORTED and instance.value != '""':
+            addresses[instance.value].append(replica.id)
+    others = {
+        address: tuple(other for other in sharing if other != address)
+        for sharing in addresses.values()
+        if len(sharing) > 1
+        for address in sharing
+    }
+    return tuple(
+        replica
+        if replica.same_process == others.get(replica.id, ())
+        else replace(replica, same_process=others.get(replica.id, ()))
+        for replica in replicas
+    )
+
+
+def assemble(read: Fleet, at: datetime, *, before: Fleet | None = None) -> Fleet:
     """Return a fleet with all that follows from its replicas, documents and options: pools, verdicts, findings.
 
     `at` is the time of its data. What the fleet `before` derived from equal input is reused: the result is the same
-    without it. `observe` gets the fleet before the rules are evaluated, and returns what happened lately.
+    without it.
     """
     known = before or empty_fleet(read.name)
     replicas = in_order(read.replicas, known.replicas)
     is_same = has_same_content(replicas, known.replicas)
-    members, members_before = _by_pool(replicas), _by_pool(known.replicas)
+    members, members_before = by_pool(replicas), by_pool(known.replicas)
     pools_before = {pool.name: pool for pool in known.pools if known.ignored == read.ignored}
     pools, sharing, capacity = [], {}, {}
     for name, own in members.items():
@@ -200,10 +211,17 @@ def assemble(read: Fleet, at: datetime, *, before: Fleet | None = None, observe:
         capacity=capacity,
         total=known.total if is_same else capacity_of(replicas),
     )
-    fleet = replace(fleet, recent=observe(fleet, at))
     if is_same and _has_same_findings(fleet, known):
         return replace(fleet, inspection=known.inspection, transfers=known.transfers)
     return inspected(fleet, at, before=before)
+
+
+def by_pool(replicas: Iterable[Replica]) -> Mapping[str, list[Replica]]:
+    pools: dict[str, list[Replica]] = defaultdict(list)
+    for replica in replicas:
+        if replica.pool is not None:
+            pools[replica.pool].append(replica)
+    return pools
 
 
 def _compared(
@@ -223,6 +241,37 @@ def _has_same_findings(fleet: Fleet, before: Fleet) -> bool:
     same_day = before.polled_at.date() == fleet.polled_at.date()
     names = ("policy", "ignored", "routers", "recent", "inspection.unconfirmed")
     return same_day and all(attrgetter(name)(before) == attrgetter(name)(fleet) for name in names)
+
+
+def inspected(fleet: Fleet, at: datetime, today: date | None = None, before: Fleet | None = None) -> Fleet:
+    """Return the fleet with the findings of all rules, and with the verdicts on KV transfer, which depend on them.
+
+    `at` decides whether a rollout is still in progress, `today` which suppressions are expired: by default the day of
+    `at`. Findings of the fleet that are unconfirmed stay. What the fleet `before` found in equal pools is reused: the
+    result is the same without it.
+    """
+    same_policy = before is not None and before.policy == fleet.policy
+    known = before.inspection.evaluated if before is not None and same_policy else {}
+    inspection = inspect_fleet(ALL_RULES, fleet, at, today, known)
+    transfers = _transfers(fleet, inspection, before)
+    inspection = add_unconfirmed(inspection, fleet.inspection.unconfirmed, fleet, ALL_RULES, today or at.date())
+    return replace(fleet, inspection=inspection, transfers=transfers)
+
+
+def _transfers(fleet: Fleet, inspection: Inspection, before: Fleet | None) -> Mapping[str, TransferVerdict]:
+    """Decide which pools can transfer KV cache, except those where nothing changed, nor in their partners."""
+    known = transferring_pools(before.inspection) if before else {}
+    members, earlier = by_pool(fleet.replicas), by_pool(before.replicas if before else ())
+    verdicts = {}
+    for pool, partners in transferring_pools(inspection).items():
+        own, then = ([each for name in sorted(partners) for each in side[name]] for side in (members, earlier))
+        if before and known.get(pool) == partners and has_same_content(own, then):
+            verdict = before.transfers.get(pool)
+        else:
+            verdict = kv_transfer(own, fleet.documents)
+        if verdict is not None:
+            verdicts[pool] = verdict
+    return verdicts
 
 
 def only_pool(fleet: Fleet, name: str) -> Fleet:
@@ -263,9 +312,9 @@ def only_replicas(fleet: Fleet, ids: Collection[str], name: str) -> Fleet:
         fleet.name,
         fleet.generation,
         fleet.polled_at,
-        replicas,
-        documents,
-        (pool,),
+        replicas=replicas,
+        documents=documents,
+        pools=(pool,),
         sharing={name: sharing_verdict(pool, {each.id: each for each in replicas}, documents)},
         capacity={name: capacity},
         total=capacity,
@@ -275,78 +324,3 @@ def only_replicas(fleet: Fleet, ids: Collection[str], name: str) -> Fleet:
         snapshot=fleet.snapshot,
         past=fleet.past,
     )
-
-
-def inspected(fleet: Fleet, at: datetime, today: date | None = None, before: Fleet | None = None) -> Fleet:
-    """Return the fleet with the findings of all rules, and with the verdicts on KV transfer, which depend on them.
-
-    `at` decides whether a rollout is still in progress, `today` which suppressions are expired: by default the day of
-    `at`. Findings of the fleet that are unconfirmed stay. What the fleet `before` found in equal pools is reused: the
-    result is the same without it.
-    """
-    same_policy = before is not None and before.policy == fleet.policy
-    known = before.inspection.evaluated if before is not None and same_policy else {}
-    unconfirmed = fleet.inspection.unconfirmed
-    inspection = inspect_fleet(
-        ALL_RULES,
-        fleet.pools,
-        fleet.replicas,
-        fleet.documents,
-        fleet.policy,
-        at,
-        fleet.ignored,
-        today,
-        known,
-        fleet.routers,
-        fleet.recent,
-    )
-    transfers = _transfers(fleet, inspection, before)
-    inspection = add_unconfirmed(
-        inspection, unconfirmed, ALL_RULES, fleet.pools, fleet.replicas, fleet.policy, today or at.date()
-    )
-    return replace(fleet, inspection=inspection, transfers=transfers)
-
-
-def _transfers(fleet: Fleet, inspection: Inspection, before: Fleet | None) -> Mapping[str, TransferVerdict]:
-    """Decide which pools can transfer KV cache, except those where nothing changed, nor in their partners."""
-    known = transferring_pools(before.inspection) if before else {}
-    members, earlier = _by_pool(fleet.replicas), _by_pool(before.replicas if before else ())
-    verdicts = {}
-    for pool, partners in transferring_pools(inspection).items():
-        own, then = ([each for name in sorted(partners) for each in side[name]] for side in (members, earlier))
-        if before and known.get(pool) == partners and has_same_content(own, then):
-            verdict = before.transfers.get(pool)
-        else:
-            verdict = kv_transfer(own, fleet.documents)
-        if verdict is not None:
-            verdicts[pool] = verdict
-    return verdicts
-
-
-def with_same_process(replicas: Sequence[Replica]) -> tuple[Replica, ...]:
-    """Return replicas with the other addresses of their `instance_id`: one process behind several addresses."""
-    addresses: dict[str, list[str]] = defaultdict(list)
-    for replica in replicas:
-        instance = replica.identity.get("instance_id")
-        if instance is not None and instance.state is State.REPORTED and instance.value != '""':
-            addresses[instance.value].append(replica.id)
-    others = {
-        address: tuple(other for other in sharing if other != address)
-        for sharing in addresses.values()
-        if len(sharing) > 1
-        for address in sharing
-    }
-    return tuple(
-        replica
-        if replica.same_process == others.get(replica.id, ())
-        else replace(replica, same_process=others.get(replica.id, ()))
-        for replica in replicas
-    )
-
-
-def _by_pool(replicas: Iterable[Replica]) -> Mapping[str, list[Replica]]:
-    pools: dict[str, list[Replica]] = defaultdict(list)
-    for replica in replicas:
-        if replica.pool is not None:
-            pools[replica.pool].append(replica)
-    return pools

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from dashboard.analysis.assembly import NO_LIVES, Fleet
-from dashboard.analysis.lifecycle import recurrences, window
+from dashboard.analysis.assembly import NO_LIVES, Fleet, by_pool
+from dashboard.analysis.lifecycle import later, recurrences, window
 from dashboard.analysis.value_history import ValueHistory
-from dashboard.fleet import Pool, Replica
+from dashboard.fleet import Replica
 from dashboard.fleet.history import RecentEvents, SeenRollout
 from dashboard.rules.findings import FindingLives
 from dashboard.rules.identity.flapping import ALTERNATES, RECURS, RESTARTS
@@ -27,7 +27,7 @@ class _PodStart(NamedTuple):
 
 
 class Watch:
-    """What the polls of this process saw. Feed it each fleet; it returns what rules of the next inspection use."""
+    """What the polls of this process saw."""
 
     def __init__(self) -> None:
         """Have seen nothing."""
@@ -41,33 +41,34 @@ class Watch:
     def resume(self, fleet: Fleet) -> None:
         """Go on after the last fleet of a former process."""
         if fleet.polled_at is not None:
-            self.observe(fleet, fleet.polled_at)
+            self.add_poll(fleet, fleet.polled_at)
             self._since = fleet.recent.since or self._since
             self._starts |= fleet.recent.starts
             self._rollouts |= fleet.recent.rollouts
 
-    def observe(self, fleet: Fleet, at: datetime, lives: FindingLives = NO_LIVES) -> RecentEvents:
-        """Return what happened lately, with a fleet of which nothing is inspected yet; `lives` are of the last poll."""
+    def add_poll(self, read: Fleet, at: datetime, lives: FindingLives = NO_LIVES) -> RecentEvents:
+        """Take in a fleet of which nothing needs to be derived; return what happened lately, as its rules use it.
+
+        `lives` are those of the findings of the last poll.
+        """
         self._since = self._since or at
-        starts, values = (at - window(fleet.policy, rule) for rule in (RESTARTS, ALTERNATES))
-        for each in fleet.replicas:
-            self._observe_replica(each, at)
-        known = {each.id for each in fleet.replicas}
-        self._starts = {
-            key: kept for key, its in self._starts.items() if key in known and (kept := _after(its, starts))
-        }
+        starts, values = (at - window(read.policy, rule) for rule in (RESTARTS, ALTERNATES))
+        for replica in read.replicas:
+            self._add_start(replica, at)
+        known = read.by_id.keys()
+        self._starts = later({key: times for key, times in self._starts.items() if key in known}, starts)
         self._seen = {key: seen for key, seen in self._seen.items() if key in known or seen.at > starts}
-        self._values.observe(fleet.replicas, fleet.documents, at)
-        self._observe_rollouts(fleet, at)
+        self._values.add_poll(read.replicas, read.documents, at)
+        self._update_rollouts(read, at)
         return RecentEvents(
             self._since,
             {key: its for key, its in self._starts.items() if len(its) > 1},
             self._values.alternations(values),
             dict(self._rollouts),
-            recurrences(lives, at - window(fleet.policy, RECURS)),
+            recurrences(lives, at - window(read.policy, RECURS)),
         )
 
-    def _observe_replica(self, replica: Replica, at: datetime) -> None:
+    def _add_start(self, replica: Replica, at: datetime) -> None:
         key, pod, start = replica.id, replica.labels.get("pod", ""), replica.started_at
         seen = self._seen.get(key)
         if seen is not None and seen.pod != pod:  # another replica behind the same address
@@ -81,26 +82,23 @@ class Watch:
                 self._starts[key] = (*self._starts.get(key, ()), start)
             self._seen[key] = _PodStart(pod, start, at)
 
-    def _observe_rollouts(self, fleet: Fleet, at: datetime) -> None:
-        replicas = {each.id: each for each in fleet.replicas}
+    def _update_rollouts(self, read: Fleet, at: datetime) -> None:
         versions, rollouts = {}, {}
-        for pool in fleet.pools:
-            before = self._versions.get(pool.name, {})
-            now = versions[pool.name] = _versions(pool, replicas, before)
-            if seen := _rollout(now, before, self._rollouts.get(pool.name), at):
-                rollouts[pool.name] = seen
+        for pool, replicas in sorted(by_pool(read.replicas).items()):
+            before = self._versions.get(pool, {})
+            now = versions[pool] = _versions(replicas, before)
+            if seen := _rollout(now, before, self._rollouts.get(pool), at):
+                rollouts[pool] = seen
         self._versions, self._rollouts = versions, rollouts
 
 
-def _versions(pool: Pool, replicas: dict[str, Replica], before: dict[str, str]) -> dict[str, str]:
+def _versions(replicas: Iterable[Replica], before: dict[str, str]) -> dict[str, str]:
     """Return the version of each replica; one that does not answer has that of before."""
     known = {}
-    for key in pool.replicas:
-        version = replicas[key].version
-        if version is None:
-            version = before.get(key)
+    for replica in replicas:
+        version = before.get(replica.id) if replica.version is None else replica.version
         if version is not None and build(version) is not None:
-            known[key] = version
+            known[replica.id] = version
     return known
 
 
@@ -116,7 +114,3 @@ def _rollout(now: dict[str, str], before: dict[str, str], seen: SeenRollout | No
         return SeenRollout(old, new, at, at)
     moved = any(version == seen.new != before.get(key) for key, version in now.items())
     return seen._replace(last=at) if moved else seen
-
-
-def _after(times: Iterable[datetime], since: datetime) -> tuple[datetime, ...]:
-    return tuple(each for each in times if each > since)

@@ -13,8 +13,7 @@ from dashboard.fleet.history import Recurrence, Sighting
 from dashboard.rules.catalogue import ALL_RULES, BY_ID, RULE_SET
 from dashboard.rules.findings import Extent, Finding, FindingLife, FindingLives, OutcomeKind
 from dashboard.rules.identity.flapping import RECURS
-from dashboard.rules.policy import Policy, RuleChange
-from dashboard.rules.unconfirmed import add_unconfirmed
+from dashboard.rules.policy import Policy, RuleChange, add_unconfirmed
 
 MOST_ENDED = 5_000  # lives that are remembered because they came lately; more have values of each poll
 MOST_UNCONFIRMED = 500  # lives that no poll could see the end of
@@ -35,7 +34,7 @@ def advance(before: FindingLives, fleet: Fleet) -> FindingLives:
     for key, life in before.lives.items():
         if key in found:
             continue
-        times = _after(life.times, since)
+        times = later(life.times, since)
         if life.ended is None and not proof.covers(life.rule, life.pools, life.replicas):
             findings = tuple(replace(each, seen_at=each.seen_at or before.at) for each in life.findings)
             unconfirmed[key] = replace(life, findings=findings, times=times)
@@ -67,7 +66,7 @@ def _found(
         replicas |= {each for each in life.replicas if not proof.covers(rule, pools, [each])}
     else:
         sighting = Sighting(life.sighting.first_seen if life else at, at, before.at if was_looked_for else None)
-    times = _after(life.times, at - window(fleet.policy, RECURS)) if life else {}
+    times = later(life.times, at - window(fleet.policy, RECURS)) if life else {}
     if was_looked_for and rule != RECURS:
         times |= {each: (*times.get(each, ()), at) for each in came}
     is_rolling = not fleet.inspection.rollouts.keys().isdisjoint(pools)
@@ -88,10 +87,7 @@ def with_lives(fleet: Fleet, before: FindingLives) -> Fleet:
         )
         confirmed = replace(found, findings=active, suppressed=suppressed)
         today = fleet.polled_at.date()
-        inspection = add_unconfirmed(
-            confirmed, unconfirmed, ALL_RULES, fleet.pools, fleet.replicas, fleet.policy, today
-        )
-        fleet = replace(fleet, inspection=inspection)
+        fleet = replace(fleet, inspection=add_unconfirmed(confirmed, unconfirmed, fleet, ALL_RULES, today))
     return replace(fleet, lives=lives)
 
 
@@ -116,7 +112,7 @@ def recurrences(lives: FindingLives, since: datetime) -> dict[str, Recurrence]:
     """Return what came to one replica more than once after a time, by fingerprint."""
     found = {}
     for key, life in lives.lives.items():
-        times = {each: its for each, its in _after(life.times, since).items() if len(its) > 1}
+        times = {each: its for each, its in later(life.times, since).items() if len(its) > 1}
         if times:
             found[key] = Recurrence(life.rule, life.pools, times)
     return found
@@ -165,9 +161,10 @@ def _by_fingerprint(findings: Iterable[Finding]) -> dict[str, tuple[Finding, ...
     return {key: tuple(same) for key, same in found.items()}
 
 
-def _after(times: Times, since: datetime) -> dict[str, tuple[datetime, ...]]:
-    later = {replica: tuple(each for each in its if each > since) for replica, its in times.items()}
-    return {replica: its for replica, its in later.items() if its}
+def later(times: Times, since: datetime) -> dict[str, tuple[datetime, ...]]:
+    """Return the times after another one, by replica; replicas without any are left out."""
+    found = {replica: tuple(time for time in own if time > since) for replica, own in times.items()}
+    return {replica: own for replica, own in found.items() if own}
 
 
 def _last_came(item: tuple[str, FindingLife]) -> tuple[bool, datetime]:

@@ -37,7 +37,7 @@ class ValueHistory:
         self._last.pop(replica, None)
         self._steps.pop(replica, None)
 
-    def observe(self, replicas: Iterable[Replica], documents: Mapping[str, Document], at: datetime) -> None:
+    def add_poll(self, replicas: Iterable[Replica], documents: Mapping[str, Document], at: datetime) -> None:
         """Add the values that changed since the last poll; others than these replicas are forgotten."""
         known = {each.id: each.document for each in replicas}
         most = min(MOST_REPLICA_BYTES, MOST_BYTES // max(len(known), 1))

@@ -70,7 +70,8 @@ def read_saved(raw: bytes) -> tuple[Fleet, datetime]:
     derived_from = {name: saved[name] for name in names}
     at = saved["data_as_of"]
     inspection = Inspection(saved["unconfirmed"])  # the other findings are found again
-    return Fleet(saved["fleet"], 1, at, replicas, documents, (), inspection=inspection, **derived_from), at
+    fleet = Fleet(saved["fleet"], 1, at, replicas=replicas, documents=documents, inspection=inspection, **derived_from)
+    return fleet, at
 
 
 def check_size(raw: bytes) -> None:

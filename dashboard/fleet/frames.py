@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import namedtuple
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from operator import attrgetter, is_
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -146,19 +146,12 @@ class Frames:
         documents: Mapping[str, Document] = NOTHING,
         pools: Sequence[Pool] = (),
         findings: Sequence[Any] = (),
-        suppressed: Sequence[Any] = (),
         sightings: Sightings = NO_SIGHTINGS,
         scraped_at: Mapping[str, float] = NOTHING,
     ) -> None:
-        """Take the parts of a fleet that the frames are built from."""
-        self._parts = (replicas, documents, pools, findings, suppressed, sightings, scraped_at)
+        """Take the parts of a fleet that the frames are built from. `findings` are the active ones, then the others."""
         self._replicas, self._documents, self._pools = replicas, documents, pools
-        self._findings, self._suppressed = findings, suppressed
-        self._sightings, self._scraped_at = sightings, scraped_at
-
-    def of(self, *parts: Any) -> Frames:
-        """Return the frames of these parts: itself where none is another one, so that what is built is kept."""
-        return self if all(map(is_, self._parts, parts)) else Frames(*parts)
+        self._findings, self._sightings, self._scraped_at = findings, sightings, scraped_at
 
     @cached_property
     def replicas(self) -> pd.DataFrame:
@@ -264,7 +257,7 @@ class Frames:
                 finding.total,
                 *(self._sightings.findings.get(finding.fingerprint) or NEVER_SEEN),
             )
-            for finding in (*self._findings, *self._suppressed)
+            for finding in self._findings
         ]
         return _frame(FINDINGS, rows)
 
@@ -275,9 +268,6 @@ class Frames:
     def _place(self, replica: Replica, dp_rank: int) -> tuple[str, str | None, str | None, int]:
         """Return the columns of PLACE."""
         return replica.id, replica.pool, self._letters.get(replica.id), dp_rank
-
-
-NO_FRAMES = Frames()
 
 
 def rows_of(frame: pd.DataFrame, more: Mapping[str, Sequence[Any]] = NOTHING) -> Iterator[Any]:

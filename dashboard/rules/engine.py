@@ -1,30 +1,16 @@
 """Runs rules over a fleet: every rule has one outcome per subject."""
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
-from typing import NamedTuple
 
 from dashboard.compare.baseline import agreed_paths
-from dashboard.fleet import (
-    Document,
-    FactName,
-    Pool,
-    Replica,
-    Role,
-    RouterConfig,
-    cohort_letters,
-    facts_of_pool,
-    has_same_content,
-)
+from dashboard.fleet import FactName, Role, facts_of_pool, has_same_content
 from dashboard.fleet.formatting import MOST, count, shortlist, uncapitalized
-from dashboard.fleet.history import NOTHING_RECENT, RecentEvents
 from dashboard.rules.baseline import unknown_paths
 from dashboard.rules.domain import CERTAIN, ImpactContext, domain_of
 from dashboard.rules.findings import (
-    CohortShare,
     Confidence,
     Draft,
     Evaluation,
@@ -39,7 +25,16 @@ from dashboard.rules.findings import (
     Suppression,
     UnevaluatedReplicas,
 )
-from dashboard.rules.policy import Policy, RuleChange, SuppressionResult, matches_any, suppress
+from dashboard.rules.policy import (
+    FleetData,
+    Policy,
+    RuleChange,
+    matches_any,
+    suppress,
+    unused_note,
+    unused_suppressions,
+    worst_first,
+)
 from dashboard.rules.registry import Rule, Scope
 from dashboard.rules.rollout import is_along, remedy_along, rollout_of
 from dashboard.rules.selection import with_kv_cache
@@ -50,92 +45,45 @@ ID_DIGITS = 10
 OF_KV_CACHE = frozenset({Family.ROUTING, Family.STORES, Family.CAPACITY})
 
 
-class FleetData(NamedTuple):
-    """The fleet's data that a finding needs: replicas and cohort letters by replica id."""
-
-    replicas: Mapping[str, Replica]
-    letters: Mapping[str, str]
-
-    def pools_of(self, replicas: Sequence[str]) -> tuple[str, ...]:
-        return tuple(sorted({pool for each in replicas if (pool := self.replicas[each].pool)}))
-
-    def cohorts_of(self, replicas: Sequence[str]) -> tuple[CohortShare, ...]:
-        members: dict[tuple[str, str], list[str]] = defaultdict(list)
-        for each in replicas:
-            members[self.replicas[each].pool or "", self.letters.get(each, "")].append(each)
-        return tuple(CohortShare(pool, letter, tuple(members[pool, letter])) for pool, letter in sorted(members))
-
-
 def inspect_fleet(
     rules: Sequence[Rule],
-    pools: Sequence[Pool],
-    replicas: Sequence[Replica],
-    documents: Mapping[str, Document],
-    policy: Policy,
+    fleet: FleetData,
     now: datetime,
-    ignore: Sequence[str] = (),
     today: date | None = None,
     before: Mapping[SubjectKey, Evaluation] | None = None,
-    routers: Sequence[RouterConfig] = (),
-    recent: RecentEvents = NOTHING_RECENT,
 ) -> Inspection:
     """Run rules over a fleet. The order of rules, pools, replicas and documents does not matter.
 
     `now` decides which rollouts are in progress, `today` (default: the day of `now`) which suppressions expired.
     `before` is what the same rules found with the same policy: unchanged pools and pairs are not evaluated again.
-    `routers` are what routers reported, `recent` is what happened lately.
     """
-    subjects = _pool_subjects(pools, replicas, documents, policy, now, ignore, routers, recent)
-    fleet = FleetData({each.id: each for each in replicas}, cohort_letters(pools))
-    evaluated = _run(rules, subjects, fleet, policy, before or {})
-    outcomes = [each for one in evaluated.values() for each in one.outcomes]
-    findings = [each for one in evaluated.values() for each in one.findings]
-    result = suppressed_by(findings, rules, fleet, policy, today or now.date())
+    subjects = _pool_subjects(fleet, now)
+    evaluated = _run(rules, subjects, fleet, before or {})
+    outcomes = [outcome for each in evaluated.values() for outcome in each.outcomes]
+    findings = [finding for each in evaluated.values() for finding in each.findings]
+    active, suppressed = suppress(findings, fleet, rules, today or now.date())
     return Inspection(
-        findings=worst_first(result.active, rules),
-        suppressed=worst_first(result.suppressed, rules),
+        findings=worst_first(active, rules),
+        suppressed=worst_first(suppressed, rules),
         outcomes=tuple(sorted(outcomes, key=lambda each: (each.rule, each.subject))),
         domains={each.name: each.domain for each in subjects},
         rollouts={each.name: each.rollout for each in subjects if each.rollout is not None},
-        notes=tuple(_notes(policy, result.unused, subjects)),
+        notes=tuple(_notes(fleet.policy, unused_suppressions(findings, fleet), subjects)),
         evaluated=evaluated,
     )
 
 
-def suppressed_by(
-    findings: Iterable[Finding], rules: Iterable[Rule], fleet: FleetData, policy: Policy, today: date
-) -> SuppressionResult:
-    """Apply the suppressions of a policy."""
-    fleet_wide = {each.id for each in rules if each.scope is Scope.FLEET}
-
-    def narrowed(finding: Finding, part: tuple[str, ...]) -> Finding:
-        pools = fleet.pools_of(part) if finding.rule in fleet_wide else finding.pools
-        return replace(finding, pools=pools, replicas=part, cohorts=fleet.cohorts_of(part))
-
-    return suppress(findings, policy.suppressions, today, fleet.replicas, narrowed)
-
-
-def _pool_subjects(
-    pools: Sequence[Pool],
-    replicas: Iterable[Replica],
-    documents: Mapping[str, Document],
-    policy: Policy,
-    now: datetime,
-    ignore: Sequence[str],
-    routers: Sequence[RouterConfig],
-    recent: RecentEvents,
-) -> list[PoolSubject]:
-    known = {each.id: each for each in replicas}
-    subjects = []
-    for pool in sorted(pools, key=lambda each: each.name):
-        members = tuple(known[each] for each in sorted(pool.replicas))
-        keys = {each.document for each in members if each.document is not None}
-        settings = [documents[each].settings for each in sorted(keys)]
-        facts = tuple(facts_of_pool(routers, pool.name))
-        domain = domain_of(policy.declared(pool.name), [each.role for each in members], settings, facts)
-        own = recent.of_pool(pool.name, pool.replicas)
+def _pool_subjects(fleet: FleetData, now: datetime) -> list[PoolSubject]:
+    policy, documents, subjects = fleet.policy, fleet.documents, []
+    for pool in sorted(fleet.pools, key=lambda each: each.name):
+        members = tuple(fleet.by_id[key] for key in sorted(pool.replicas))
+        keys = {member.document for member in members if member.document is not None}
+        settings = [documents[key].settings for key in sorted(keys)]
+        facts = tuple(facts_of_pool(fleet.routers, pool.name))
+        domain = domain_of(policy.declared(pool.name), [member.role for member in members], settings, facts)
+        own = fleet.recent.of_pool(pool.name, pool.replicas)
         baseline = policy.baseline(pool.name)
-        subject = PoolSubject(pool, domain, members, documents, tuple(ignore), baseline=baseline, recent=own)
+        subject = PoolSubject(pool, domain, members, documents, fleet.ignored, baseline=baseline, recent=own)
         rollout, is_stalled = rollout_of(pool.name, subject.members, now, own.rollouts.get(pool.name))
         if rollout:
             subject = replace(subject, stalled=rollout) if is_stalled else replace(subject, rollout=rollout)
@@ -159,10 +107,9 @@ def _run(
     rules: Sequence[Rule],
     subjects: Sequence[PoolSubject],
     fleet: FleetData,
-    policy: Policy,
     before: Mapping[SubjectKey, Evaluation],
 ) -> Mapping[SubjectKey, Evaluation]:
-    everything = tuple(sorted(fleet.replicas.values(), key=lambda each: each.id))
+    everything = tuple(sorted(fleet.replicas, key=lambda each: each.id))
     by_scope: Mapping[Scope, Sequence[Subject]] = {
         Scope.POOL: subjects,
         Scope.PAIR: list(_pairs(subjects)),
@@ -170,16 +117,14 @@ def _run(
     }
     return {
         (scope, each.name): _run_on(
-            each, [rule for rule in rules if rule.scope is scope], fleet, policy, before.get((scope, each.name))
+            each, [rule for rule in rules if rule.scope is scope], fleet, before.get((scope, each.name))
         )
         for scope, same_scope in by_scope.items()
         for each in same_scope
     }
 
 
-def _run_on(
-    subject: Subject, rules: Sequence[Rule], fleet: FleetData, policy: Policy, known: Evaluation | None
-) -> Evaluation:
+def _run_on(subject: Subject, rules: Sequence[Rule], fleet: FleetData, known: Evaluation | None) -> Evaluation:
     """Evaluate rules on a subject, unless nothing that they use of it changed."""
     inputs, replicas = subject.inputs, subject.all_replicas
     if known is not None and known.inputs == inputs and has_same_content(known.replicas, replicas):
@@ -188,12 +133,12 @@ def _run_on(
     with_cache = with_kv_cache(subject) if isinstance(subject, PoolSubject) else subject
     for rule in rules:
         part = with_cache if rule.family in OF_KV_CACHE else subject
-        change = policy.rules.get(rule.id, RuleChange())
+        change = fleet.policy.rules.get(rule.id, RuleChange())
         contexts, known_contexts = subject.contexts, subject.known_contexts
         if rule.spares_own_keys and isinstance(subject, PoolSubject) and subject.domain.read(FactName.OWN_KEYS):
             contexts, known_contexts = contexts - {ImpactContext.KV_EVENTS}, known_contexts - {ImpactContext.KV_EVENTS}
         worst = rule.severity_in(contexts, known_contexts)
-        reason = _inapplicable(rule, change, part, policy.file)
+        reason = _inapplicable(rule, change, part, fleet.policy.file)
         if worst is None or reason:
             reason = reason or f"Only for {' or '.join(rule.severity)}."
             outcomes.append(_outcome(rule, part, OutcomeKind.NOT_APPLICABLE, reason=reason))
@@ -365,17 +310,6 @@ def own_values(draft: Draft) -> list[tuple[str, str]]:
     return sorted((each.path, each.value) for each in own)
 
 
-def worst_first(findings: Iterable[Finding], rules: Sequence[Rule]) -> tuple[Finding, ...]:
-    """Sort findings: the worst first, of equally bad ones those of the first family."""
-    place = {rule.id: list(Family).index(rule.family) for rule in rules}
-
-    def key(each: Finding) -> tuple[object, ...]:
-        worst = (each.severity.rank, each.is_rollout, place[each.rule])
-        return (*worst, each.rule, each.subject, each.id, each.replicas)
-
-    return tuple(sorted(findings, key=key))
-
-
 def _notes(policy: Policy, unused: Sequence[Suppression], subjects: Sequence[PoolSubject]) -> Iterator[str]:
     pools = [each.name for each in subjects]
     for each in unused:
@@ -387,10 +321,3 @@ def _notes(policy: Policy, unused: Sequence[Suppression], subjects: Sequence[Poo
         if not matches_any(baseline.pool, pools):
             yield f"pool {baseline.pool} in {baseline.file} matches no pool; correct it or remove the baseline."
         yield from unknown_paths(baseline, [each for each in subjects if each.baseline is baseline])
-
-
-def unused_note(suppression: Suppression, policy: Policy) -> str:
-    """Return the note on a suppression that matches nothing."""
-    file = suppression.file or policy.file
-    entry = f"suppress[{suppression.number - 1}] in {file} ({suppression.rule}, {suppression.owner})"
-    return f"{entry} matches no finding; remove it."

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 from dashboard.fleet import JsonText, Replica, State
@@ -276,13 +277,11 @@ class Evaluation(NamedTuple):
     findings: tuple[Finding, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Inspection:
     """The results of all rules for one fleet. Findings are sorted, the worst first.
 
-    `notes` are sentences on options and baselines that match nothing. `domains` and `rollouts` are by pool. `tally`
-    counts the active findings, and as unknown the rules that were skipped or raised on some subject; `tallies` have the
-    same of each pool.
+    `notes` are sentences on options and baselines that match nothing. `domains` and `rollouts` are by pool.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -292,20 +291,25 @@ class Inspection:
     rollouts: Mapping[str, Rollout] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     evaluated: Mapping[SubjectKey, Evaluation] = field(default_factory=dict, compare=False, repr=False)
-    tally: Tally = field(init=False, compare=False, repr=False)
-    tallies: Mapping[str, Tally] = field(init=False, compare=False, repr=False)
 
-    def __post_init__(self) -> None:
-        """Count the findings: also of a copy with fewer of them."""
+    @cached_property
+    def tally(self) -> Tally:
+        """The active findings, and as unknown the rules that were skipped or raised on some subject."""
+        return _tally(self.findings, len({each.rule for each in self._not_evaluated}))
+
+    @cached_property
+    def tallies(self) -> Mapping[str, Tally]:
+        """The same of each pool."""
         found: dict[str, list[Finding]] = defaultdict(list)
         for finding in self.findings:
             for pool in finding.pools:
                 found[pool].append(finding)
-        silent = [each for each in self.outcomes if each.kind in NOT_EVALUATED]
-        unknown = Counter(pool for each in silent for pool in each.pools)
-        tallies = {pool: _tally(found[pool], unknown[pool]) for pool in self.domains}
-        object.__setattr__(self, "tally", _tally(self.findings, len({each.rule for each in silent})))
-        object.__setattr__(self, "tallies", tallies)
+        unknown = Counter(pool for outcome in self._not_evaluated for pool in outcome.pools)
+        return {pool: _tally(found[pool], unknown[pool]) for pool in self.domains}
+
+    @property
+    def _not_evaluated(self) -> list[Outcome]:
+        return [outcome for outcome in self.outcomes if outcome.kind in NOT_EVALUATED]
 
     @property
     def unconfirmed(self) -> tuple[Finding, ...]:

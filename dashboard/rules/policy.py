@@ -1,18 +1,21 @@
-"""Options for rules in fleet.yaml: domains of pools, changed rules, suppressions, baselines."""
+"""Options for rules in fleet.yaml: domains of pools, changed rules, suppressions, baselines; and what they apply to."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from fnmatch import fnmatchcase
+from functools import cached_property
 from itertools import chain
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
-from dashboard.fleet import Baseline, Replica
+from dashboard.fleet import Baseline, Document, Pool, Replica, RouterConfig, cohort_letters
+from dashboard.fleet.history import NOTHING_RECENT, RecentEvents
 from dashboard.rules.domain import PoolDeclaration
-from dashboard.rules.findings import Finding, Severity, Suppression
+from dashboard.rules.findings import CohortShare, Family, Finding, Inspection, Severity, Suppression
+from dashboard.rules.registry import Rule, Scope
 
 T = TypeVar("T")
-Narrowing = Callable[[Finding, tuple[str, ...]], Finding]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,56 +54,132 @@ def _of_pool(pool: str, entries: Collection[tuple[str, T]]) -> T | None:
     return next(chain(named, matching), None)
 
 
-class SuppressionResult(NamedTuple):
-    """Active findings, suppressed findings, and the suppressions that match none."""
+@dataclass(frozen=True, kw_only=True)
+class FleetData:
+    """What rules evaluate: the replicas of one poll with their documents and pools, and the options that apply.
 
-    active: list[Finding]
-    suppressed: list[Finding]
-    unused: list[Suppression]
+    `routers` are what routers reported, `recent` is what the last polls saw.
+    """
+
+    replicas: tuple[Replica, ...] = ()
+    documents: Mapping[str, Document] = field(default_factory=dict)
+    pools: tuple[Pool, ...] = ()
+    ignored: tuple[str, ...] = ()
+    policy: Policy = field(default_factory=Policy)
+    routers: tuple[RouterConfig, ...] = ()
+    recent: RecentEvents = NOTHING_RECENT
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Replica]:
+        return {replica.id: replica for replica in self.replicas}
+
+    @cached_property
+    def _letters(self) -> Mapping[str, str]:
+        return cohort_letters(self.pools)
+
+    def pools_of(self, replicas: Iterable[str]) -> tuple[str, ...]:
+        return tuple(sorted({pool for key in replicas if (pool := self.by_id[key].pool)}))
+
+    def cohorts_of(self, replicas: Iterable[str]) -> tuple[CohortShare, ...]:
+        members: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for key in replicas:
+            members[self.by_id[key].pool or "", self._letters.get(key, "")].append(key)
+        return tuple(CohortShare(pool, letter, tuple(members[pool, letter])) for pool, letter in sorted(members))
 
 
 def suppress(
-    findings: Iterable[Finding],
-    suppressions: Sequence[Suppression],
-    today: date,
-    replicas: Mapping[str, Replica],
-    narrowed: Narrowing,
-) -> SuppressionResult:
-    """Apply active suppressions in their order.
+    findings: Iterable[Finding], fleet: FleetData, rules: Iterable[Rule], today: date
+) -> tuple[list[Finding], list[Finding]]:
+    """Return the findings that stay active, and those that the policy suppresses, in the order of its entries.
 
-    One that covers some of a finding's replicas suppresses these alone: `narrowed` returns a finding of some replicas.
-    An expired one suppresses nothing, and is marked on what remains active of its findings.
+    One that covers some of a finding's replicas suppresses these alone. An expired one suppresses nothing, and is
+    marked on what remains active of its findings.
     """
-    findings = list(findings)
+    suppressions = fleet.policy.suppressions
     current = [each for each in suppressions if each.until >= today]
     expired = sorted((each for each in suppressions if each.until < today), key=lambda each: each.until, reverse=True)
-    active, suppressed = [], []
+    fleet_wide = {rule.id for rule in rules if rule.scope is Scope.FLEET}
+    active: list[Finding] = []
+    suppressed: list[Finding] = []
     for finding in findings:
-        left, parts = _split(finding, current, replicas, narrowed)
-        suppressed += parts
+        left: Finding | None = finding
+        for suppression in current:
+            if left is None:
+                break
+            if _matches(suppression, left, fleet.by_id):
+                covered = _covered(suppression, left, fleet.by_id)
+                part = left if covered == left.replicas else _narrowed(left, covered, fleet, fleet_wide)
+                suppressed.append(replace(part, suppression=suppression))
+                rest = tuple(key for key in left.replicas if key not in set(covered))
+                left = _narrowed(left, rest, fleet, fleet_wide) if rest else None
         if left is not None:
-            last = next((each for each in expired if _matches(each, left, replicas)), None)
+            last = next((each for each in expired if _matches(each, left, fleet.by_id)), None)
             active.append(replace(left, expired=last) if last else left)
-    unused = [each for each in suppressions if not any(_matches(each, finding, replicas) for finding in findings)]
-    return SuppressionResult(active, suppressed, unused)
+    return active, suppressed
 
 
-def _split(
-    finding: Finding, suppressions: Iterable[Suppression], replicas: Mapping[str, Replica], narrowed: Narrowing
-) -> tuple[Finding | None, list[Finding]]:
-    """Return what remains active of a finding, if anything, and its suppressed parts."""
-    parts: list[Finding] = []
-    for suppression in suppressions:
-        if not _matches(suppression, finding, replicas):
-            continue
-        covered = _covered(suppression, finding, replicas)
-        part = finding if covered == finding.replicas else narrowed(finding, covered)
-        parts.append(replace(part, suppression=suppression))
-        rest = tuple(each for each in finding.replicas if each not in set(covered))
-        if not rest:
-            return None, parts
-        finding = narrowed(finding, rest)
-    return finding, parts
+def unused_suppressions(findings: Collection[Finding], fleet: FleetData) -> list[Suppression]:
+    """Return the suppressions of the policy that match none of all findings, active or suppressed."""
+    suppressions = fleet.policy.suppressions
+    return [each for each in suppressions if not any(_matches(each, finding, fleet.by_id) for finding in findings)]
+
+
+def unused_note(suppression: Suppression, policy: Policy) -> str:
+    """Return the note on a suppression that matches nothing."""
+    file = suppression.file or policy.file
+    entry = f"suppress[{suppression.number - 1}] in {file} ({suppression.rule}, {suppression.owner})"
+    return f"{entry} matches no finding; remove it."
+
+
+def add_unconfirmed(
+    inspection: Inspection, earlier: Sequence[Finding], fleet: FleetData, rules: Sequence[Rule], today: date
+) -> Inspection:
+    """Add earlier findings that last although these replicas cannot show them; what was found again is left out.
+
+    Each is on those of its replicas that the fleet still has.
+    """
+    if not earlier:
+        return inspection
+    found = {each.fingerprint for each in (*inspection.findings, *inspection.suppressed)}
+    known = {rule.id for rule in rules}
+    lasting = []
+    for finding in earlier:
+        if finding.rule in known and finding.fingerprint not in found:
+            there = tuple(key for key in finding.replicas if key in fleet.by_id)
+            evidence = tuple(
+                row._replace(replicas=tuple(key for key in row.replicas if key in fleet.by_id))
+                for row in finding.evidence
+            )
+            cohorts = fleet.cohorts_of(there)
+            lasting.append(
+                replace(finding, replicas=there, evidence=evidence, cohorts=cohorts, suppression=None, expired=None)
+            )
+    active, suppressed = suppress(lasting, fleet, rules, today)
+    unused = unused_suppressions(lasting, fleet)
+    used = {unused_note(each, fleet.policy) for each in fleet.policy.suppressions if each not in unused}
+    return replace(
+        inspection,
+        findings=worst_first((*inspection.findings, *active), rules),
+        suppressed=worst_first((*inspection.suppressed, *suppressed), rules),
+        notes=tuple(note for note in inspection.notes if note not in used),
+    )
+
+
+def worst_first(findings: Iterable[Finding], rules: Iterable[Rule]) -> tuple[Finding, ...]:
+    """Sort findings: the worst first, of equally bad ones those of the first family."""
+    place = {rule.id: list(Family).index(rule.family) for rule in rules}
+
+    def key(finding: Finding) -> tuple[object, ...]:
+        worst = (finding.severity.rank, finding.is_rollout, place[finding.rule])
+        return (*worst, finding.rule, finding.subject, finding.id, finding.replicas)
+
+    return tuple(sorted(findings, key=key))
+
+
+def _narrowed(finding: Finding, replicas: tuple[str, ...], fleet: FleetData, fleet_wide: Collection[str]) -> Finding:
+    """Return a finding of some of its replicas."""
+    pools = fleet.pools_of(replicas) if finding.rule in fleet_wide else finding.pools
+    return replace(finding, pools=pools, replicas=replicas, cohorts=fleet.cohorts_of(replicas))
 
 
 def _matches(suppression: Suppression, finding: Finding, replicas: Mapping[str, Replica]) -> bool:

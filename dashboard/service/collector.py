@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING
 
-from dashboard.analysis.assembly import FRESH_INTERVALS, NO_LIVES, Fleet, Observe, build_fleet, empty_fleet, keep_recent
+from dashboard.analysis.assembly import FRESH_INTERVALS, NO_LIVES, Fleet, assemble, empty_fleet, read_fleet
 from dashboard.analysis.flapping import Watch
 from dashboard.analysis.lifecycle import with_lives
 from dashboard.config import Options, policy_of
@@ -75,7 +74,11 @@ def poll_once(
         )
 
     snapshots, routers = asyncio.run(poll())
-    return _derive(options, policy_of(options), found, snapshots, routers, utc_now(), key_warnings)
+    polled_at = utc_now()
+    with uncollected():
+        read = _read(options, policy_of(options), found, snapshots, routers, polled_at)
+        fleet = assemble(read, polled_at)
+    return _with_notes(fleet, found, key_warnings)
 
 
 class Collector:
@@ -269,9 +272,11 @@ class Collector:
             log.warning("%s", warnings)
         self._key_warnings = warnings
         shown, lives = self.fleet, self._lives
-        observe = partial(watch.observe, lives=lives)
-        fleet = _derive(self.options, self._policy, found, snapshots, routers, polled_at, warnings, shown, observe)
-        fleet = _numbered(with_lives(fleet, lives), shown)
+        with uncollected():
+            read = _read(self.options, self._policy, found, snapshots, routers, polled_at, shown)
+            read = replace(read, recent=watch.add_poll(read, polled_at, lives))
+            fleet = assemble(read, polled_at, before=shown)
+        fleet = _numbered(with_lives(_with_notes(fleet, found, warnings), lives), shown)
         self._lives = fleet.lives
         self._show(fleet, self._recorded(fleet, polled_at, time.monotonic() - began))
         seconds, progress = time.monotonic() - began, self.progress
@@ -295,33 +300,33 @@ def _log_failures(before: Iterable[SourceStatus], after: Iterable[SourceStatus])
             log.warning("a source of targets can be read again: %s", each.name)
 
 
-def _derive(
+def _read(
     options: Options,
     policy: Policy,
     found: DiscoveryResult,
     snapshots: Sequence[Snapshot],
     routers: tuple[RouterConfig, ...],
     polled_at: datetime,
-    warnings: str,
     before: Fleet | None = None,
-    observe: Observe = keep_recent,
 ) -> Fleet:
-    """Return the fleet of one poll; `warnings` are about API keys."""
-    with uncollected():
-        fleet = build_fleet(
-            options.name,
-            snapshots,
-            polled_at=polled_at,
-            interval=timedelta(seconds=options.poll.interval_seconds),
-            scraped_at=found.scraped_at,
-            ignore=options.ignore,
-            policy=policy,
-            before=before,
-            routers=routers,
-            observe=observe,
-        )
-    fleet = replace(fleet, discovery_errors=found.failures)
-    if found.failures and not snapshots:  # options that match nothing may match what these sources list
+    """Return what one poll read, under the options."""
+    read = read_fleet(
+        options.name,
+        snapshots,
+        polled_at=polled_at,
+        interval=timedelta(seconds=options.poll.interval_seconds),
+        scraped_at=found.scraped_at,
+        ignore=options.ignore,
+        policy=policy,
+        before=before,
+        routers=routers,
+    )
+    return replace(read, discovery_errors=found.failures)
+
+
+def _with_notes(fleet: Fleet, found: DiscoveryResult, warnings: str) -> Fleet:
+    """Return a fleet with the notes of its poll; `warnings` are about API keys."""
+    if found.failures and not fleet.replicas:  # options that match nothing may match what these sources list
         fleet = replace(fleet, inspection=replace(fleet.inspection, notes=()))
     if warnings and warnings not in fleet.inspection.notes:
         notes = (*fleet.inspection.notes, warnings)

@@ -18,7 +18,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from pydantic_core import from_json, to_json
 
-from dashboard.analysis.assembly import Fleet, build_fleet
+from dashboard.analysis.assembly import Fleet, assemble, read_fleet
 from dashboard.documents.load import read_snapshot
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Failure, ProbeResult, Snapshot, Target
@@ -330,8 +330,8 @@ def imported(
         if any(each.reply for each in results.values())
     ]
     if snapshots:
-        built = build_fleet(name, snapshots, polled_at=at, interval=_INTERVAL, ignore=ignore, policy=policy)
-        fleets.append(ImportedFleet("", built, ExportMetadata()))
+        read = read_fleet(name, snapshots, polled_at=at, interval=_INTERVAL, ignore=ignore, policy=policy)
+        fleets.append(ImportedFleet("", assemble(read, at), ExportMetadata()))
     return Import(tuple(fleets), tuple(refused))
 
 

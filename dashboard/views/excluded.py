@@ -16,7 +16,7 @@ from dashboard.fleet import Basis, FailureKind, Replica, ReplicaState, Source
 from dashboard.fleet.formatting import FAILURE_WORDS, FEW, MANY, MOST, SOME, count, end_cut, iso, one_line, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, join_texts, page, plain, to_plain
 from dashboard.rules.findings import Finding, OutcomeKind, Suppression
-from dashboard.rules.policy import suppress
+from dashboard.rules.policy import Policy, suppress
 from dashboard.views import pages
 from dashboard.views.blocks import Block, Entries, Entry, Paragraph, Table, Tone
 from dashboard.views.finding_list import FindingList, side_of
@@ -179,13 +179,11 @@ def default_until(today: date) -> date:
 
 def covered_text(fleet: Fleet, finding: Finding, entry: Suppression) -> str:
     """Return which active findings the entry would suppress, in other pools too, and what would stay active."""
-    replicas = {each.id: each for each in fleet.replicas}
-    result = suppress(
-        fleet.inspection.findings, [entry], entry.until, replicas, lambda each, part: replace(each, replicas=part)
-    )
+    alone = replace(fleet, policy=Policy(suppressions=(entry,)))
+    _, suppressed = suppress(fleet.inspection.findings, alone, (), entry.until)
     this = (finding.id, finding.subject)
-    own = [each for each in result.suppressed if (each.id, each.subject) == this]
-    others = [each for each in result.suppressed if (each.id, each.subject) != this]
+    own = [each for each in suppressed if (each.id, each.subject) == this]
+    others = [each for each in suppressed if (each.id, each.subject) != this]
     left = set(finding.replicas).difference(*(each.replicas for each in own))
     texts = ["The entry suppresses this finding" + (f" except on {count(len(left), 'replica')}." if left else ".")]
     if others:

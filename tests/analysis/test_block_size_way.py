@@ -13,11 +13,11 @@ from datetime import timedelta
 from types import FrameType
 from typing import Any
 
-from dashboard.analysis.assembly import build_fleet
 from dashboard.render.html import HtmlWriter
 from dashboard.views.compare import settings_section
 from dashboard.views.pool_comparison import ONLY_DIFFERENCES, compare_chosen, members_of
 from tests.captured import AT, INFERENCE_CONFIG, capture, snapshot
+from tests.polled_fleets import build_fleet
 from tests.provider_answers import provider_answer, with_provider
 
 VALUE = 7040

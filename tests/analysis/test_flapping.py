@@ -49,7 +49,7 @@ def watched(polls: Mapping[int, Sequence[Entry]], policy: Policy | None = None) 
     """What is known after polls at these minutes."""
     watch, found = Watch(), RecentEvents()
     for number, entries in polls.items():
-        found = watch.observe(fleet_of(entries, number, policy), moment(number))
+        found = watch.add_poll(fleet_of(entries, number, policy), moment(number))
     return found
 
 
@@ -165,7 +165,7 @@ def test_another_process_goes_on_where_the_last_one_ended() -> None:
     watch = Watch()
     watch.resume(read_snapshot(content_of(last)))
 
-    found = watch.observe(fleet_of(started(40, 39), 40), moment(40))
+    found = watch.add_poll(fleet_of(started(40, 39), 40), moment(40))
 
     assert found.since == moment(0)
     assert found.starts == {FIRST: (moment(9), moment(19), moment(29), moment(39))}

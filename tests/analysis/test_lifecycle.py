@@ -183,7 +183,7 @@ def restarting(names: Iterable[Iterable[str]]) -> list[Fleet]:
         down = [builders.down(each.name, pool="chat") if each.name in unreachable else each for each in replicas]
         at, lives = NOW + number * MINUTE, fleets[-1].lives
         fleet = replace(builders.fleet(down, [DOCUMENT]), polled_at=at)
-        fleet = inspected(replace(fleet, recent=watch.observe(fleet, at, lives)), at)
+        fleet = inspected(replace(fleet, recent=watch.add_poll(fleet, at, lives)), at)
         fleets.append(lifecycle.with_lives(fleet, lives))
     return fleets[1:]
 
@@ -215,7 +215,7 @@ def test_one_replica_that_is_unreachable_again_and_again_is_reported() -> None:
 
 def test_another_process_goes_on_with_the_lives_that_the_history_has() -> None:
     last = restarting([(), *[("chat-02",), ()] * 2, ("chat-02",)])[-1]
-    saved = replace(last, recent=Watch().observe(last, NOW + 6 * MINUTE, last.lives))
+    saved = replace(last, recent=Watch().add_poll(last, NOW + 6 * MINUTE, last.lives))
     found = [each.fingerprint for each in last.inspection.findings]
     saved = replace(saved, sightings=replace(saved.sightings, findings={each: Sighting(NOW, NOW) for each in found}))
 

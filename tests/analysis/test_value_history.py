@@ -31,7 +31,7 @@ def seen(*documents: Mapping[str, Any], replicas: int = 1) -> ValueHistory:
     for number, settings in enumerate(documents):
         own = builders.document(settings, base={})
         polled = [builders.replica(f"chat-{each}", document=own) for each in range(1, replicas + 1)]
-        history.observe(polled, {own.id: own}, moment(number))
+        history.add_poll(polled, {own.id: own}, moment(number))
     return history
 
 
@@ -50,7 +50,7 @@ def test_replicas_that_change_at_each_poll_leave_no_documents() -> None:
     tracemalloc.start()
     try:
         for turn, fleet in enumerate(polls):
-            watch.observe(fleet, moment(turn))
+            watch.add_poll(fleet, moment(turn))
         del polls, fleet
         gc.collect()
         assert tracemalloc.get_traced_memory()[0] < 3 * MIB

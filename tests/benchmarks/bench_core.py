@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from dashboard.analysis.assembly import Fleet, build_fleet, inspected
+from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.fleet import Snapshot
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.views.settings import SettingFilter, setting_values, settings_report
@@ -22,6 +22,7 @@ from dashboard.vllm.reading import read
 from tests.benchmarks.measures import ROUNDS, Row, best, print_table
 from tests.captured import AT, INFERENCE_CONFIG, METRICS, MODELS, SERVER_INFO, VERSION, capture
 from tests.captured import snapshot as captured_snapshot
+from tests.polled_fleets import build_fleet
 
 PATHS = (METRICS, VERSION, MODELS, SERVER_INFO, INFERENCE_CONFIG)
 FEW, MANY, DOCUMENTS, POOLS = 1_000, 5_000, 40, 8

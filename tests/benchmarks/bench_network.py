@@ -22,13 +22,14 @@ from typing import NamedTuple
 import aiohttp
 import httpx2
 
-from dashboard.analysis.assembly import Fleet, build_fleet
+from dashboard.analysis.assembly import Fleet
 from dashboard.config import PollOptions
 from dashboard.fleet import Target
 from dashboard.sources.http.client import Client
 from dashboard.sources.polling.poller import Poller
 from dashboard.sources.polling.probes import PROBES
 from tests.benchmarks.nginx import nginx
+from tests.polled_fleets import build_fleet
 from tests.serving import ROOT
 
 CAPTURE = ROOT / "tests" / "captures" / "0.32.0" / "llama"

@@ -17,13 +17,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from dashboard.analysis.assembly import NO_LIVES, Fleet, build_fleet
+from dashboard.analysis.assembly import NO_LIVES, Fleet
 from dashboard.analysis.flapping import Watch
 from dashboard.fleet import ProbeResult, Snapshot, Target
 from tests.benchmarks import bench_core
 from tests.benchmarks.bench_core import FEW, captured
 from tests.benchmarks.measures import Row, peak_bytes, print_table, processor_seconds
 from tests.captured import AT
+from tests.polled_fleets import build_fleet
 from tests.store.history.recorded import Recorded
 
 POLL = timedelta(seconds=60)
@@ -145,7 +146,7 @@ def _built(snapshots: list[Snapshot], at: datetime, before: Fleet | None, watch:
         polled_at=at,
         interval=POLL,
         before=before,
-        observe=lambda fleet, at: watch.observe(fleet, at, lives),
+        observe=lambda fleet, at: watch.add_poll(fleet, at, lives),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.analysis.assembly import Fleet, build_fleet, inspected
+from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.documents.load import read_snapshot
 from dashboard.fleet import (
     Baseline,
@@ -31,7 +31,7 @@ from dashboard.rules.findings import Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
 from tests import builders
 from tests.captured import AT, INFERENCE_CONFIG, METRICS, Capture, capture, captures, snapshot
-from tests.polled_fleets import INTERVAL
+from tests.polled_fleets import INTERVAL, build_fleet
 from tests.provider_answers import with_provider
 from tests.saved_fleets import built_of_captures, saved
 from tests.sources.polling.hostile import changed_metrics

@@ -38,7 +38,7 @@ from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.domain import Expectations, PoolDeclaration, Router, SeedPolicy, Store, domain_of
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Inspection, Outcome, OutcomeKind
-from dashboard.rules.policy import Policy, RuleChange
+from dashboard.rules.policy import FleetData, Policy, RuleChange
 from dashboard.rules.registry import Rule
 from dashboard.rules.subject import FleetSubject, PairSubject, PoolSubject
 from tests import builders
@@ -102,10 +102,16 @@ def inspected(
 ) -> Inspection:
     """Inspect these replicas, by all rules or some."""
     known = {each.id: each for each in documents}
-    pools = builders.compared(replicas, known, ignore)
-    return inspect_fleet(
-        rules, pools, replicas, known, policy or Policy(), builders.NOW, ignore, routers=routers, recent=recent
+    fleet = FleetData(
+        replicas=tuple(replicas),
+        documents=known,
+        pools=builders.compared(replicas, known, ignore),
+        ignored=ignore,
+        policy=policy or Policy(),
+        routers=routers,
+        recent=recent,
     )
+    return inspect_fleet(rules, fleet, builders.NOW)
 
 
 def cases() -> Iterator[Case]:

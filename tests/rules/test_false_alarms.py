@@ -12,13 +12,12 @@ from typing import NamedTuple
 
 import pytest
 
-from dashboard.analysis.assembly import build_fleet
 from dashboard.fleet import Document, Replica, Snapshot, Target
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.domain import PoolDeclaration, Router
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Inspection, OutcomeKind, Severity
-from dashboard.rules.policy import Policy
+from dashboard.rules.policy import FleetData, Policy
 from tests.builders import compared
 from tests.captured import (
     AT,
@@ -34,6 +33,7 @@ from tests.captured import (
     has_python_api,
     snapshot,
 )
+from tests.polled_fleets import build_fleet
 from tests.provider_answers import provider_answer
 
 OPEN = frozenset({METRICS, VERSION, MODELS, KV_EVENTS})
@@ -154,7 +154,7 @@ def test_equal_servers_have_only_justified_findings_through_every_combination_of
         mixed = [known[(place + SHIFT * index) % len(known)][index] for index in range(max(NUMBERS))]
         for members in (*(alike[:number] for number in NUMBERS), mixed):
             pools = compared(members, documents)
-            found = inspect_fleet(ALL_RULES, pools, members, documents, Policy(), AT)
+            found = inspect_fleet(ALL_RULES, FleetData(replicas=tuple(members), documents=documents, pools=pools), AT)
             wrong |= {(each.rule, each.reason) for each in found.outcomes if each.kind is OutcomeKind.ERROR}
             wrong |= {
                 (each.rule, each.sentence)

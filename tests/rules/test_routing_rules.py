@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.analysis.assembly import Fleet, build_fleet
+from dashboard.analysis.assembly import Fleet
 from dashboard.compare.hashes import group_by_hashes, same_hashes
 from dashboard.fleet import EngineFingerprint, FactName, RouterConfig, RouterFact, RouterKind, Source
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
@@ -19,6 +19,7 @@ from dashboard.rules.routing.hashes import MAX_GROUPS
 from dashboard.rules.subject import FINGERPRINT
 from tests import builders, captured
 from tests.captured import Capture
+from tests.polled_fleets import build_fleet
 from tests.provider_answers import with_provider
 
 ROUTING = [each for each in ALL_RULES if each.family is Family.ROUTING]
@@ -65,10 +66,7 @@ def providers(case: str, *fingerprints: Sequence[str]) -> Fleet:
 def inspected(fleet: Fleet, *ids: str, declared: PoolDeclaration = HASHING) -> Inspection:
     """Inspect a fleet by some rules, or by all routing rules."""
     rules = [BY_ID[each] for each in ids] or ROUTING
-    policy = Policy(pools={"chat": declared})
-    return inspect_fleet(
-        rules, fleet.pools, fleet.replicas, fleet.documents, policy, builders.NOW, routers=fleet.routers
-    )
+    return inspect_fleet(rules, replace(fleet, policy=Policy(pools={"chat": declared})), builders.NOW)
 
 
 def expected_findings(capture: Capture, number: int) -> list[tuple[str, Confidence]]:

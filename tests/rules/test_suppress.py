@@ -22,7 +22,7 @@ from dashboard.rules.findings import (
     Severity,
     Suppression,
 )
-from dashboard.rules.policy import Policy, SuppressionResult, suppress
+from dashboard.rules.policy import FleetData, Policy, suppress, unused_suppressions
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.subject import FleetSubject
 from tests import builders
@@ -61,12 +61,15 @@ def suppression(rule: str = "RT-01", *, until: date = TODAY, **more: Any) -> Sup
     return Suppression(rule, "kv-team", "known", until, **more)
 
 
-def narrowed(finding: Finding, part: tuple[str, ...]) -> Finding:
-    return replace(finding, replicas=part)
+def under(*suppressions: Suppression) -> FleetData:
+    return FleetData(replicas=tuple(REPLICAS.values()), policy=Policy(suppressions=suppressions))
 
 
-def applied(findings: Iterable[Finding], *suppressions: Suppression) -> SuppressionResult:
-    return suppress(findings, suppressions, TODAY, REPLICAS, narrowed)
+def applied(findings: Iterable[Finding], *suppressions: Suppression) -> tuple[list[Finding], list[Finding]]:
+    """The active and the suppressed findings, on whatever cohorts."""
+    both = suppress(findings, under(*suppressions), (), TODAY)
+    active, suppressed = ([replace(each, cohorts=()) for each in side] for side in both)
+    return active, suppressed
 
 
 def names(findings: Iterable[Finding]) -> list[list[str]]:
@@ -99,14 +102,15 @@ EVERY = ["chat-0", "chat-1", "chat-4", "v6", "embed-0", "nowhere"]
 )
 def test_rule_pool_replicas_and_labels_must_all_match(limits: dict[str, Any], expected: list[str]) -> None:
     other = found("chat-0", rule="CP-01")
-    result = applied([found(*EVERY, pools=("chat", "embed")), other], own := suppression(**limits))
+    findings = [found(*EVERY, pools=("chat", "embed")), other]
+    active, suppressed = applied(findings, own := suppression(**limits))
     rest = [each for each in EVERY if each not in expected]
 
-    assert names(result.suppressed) == ([expected] if expected else [])
-    assert names(result.active) == [*([rest] if rest else []), ["chat-0"]]
-    assert result.active[-1] == other
-    assert [each.suppression for each in result.suppressed] == [own] * bool(expected)
-    assert result.unused == [own] * (not expected)
+    assert names(suppressed) == ([expected] if expected else [])
+    assert names(active) == [*([rest] if rest else []), ["chat-0"]]
+    assert active[-1] == other
+    assert [each.suppression for each in suppressed] == [own] * bool(expected)
+    assert unused_suppressions(findings, under(own)) == [own] * (not expected)
 
 
 FIRST, SECOND = (suppression(replicas=(f"chat-{n}", f"chat-{n + 1}"), number=n + 1) for n in range(2))
@@ -135,13 +139,12 @@ def test_the_first_unexpired_suppression_applies_and_the_last_expired_one_is_mar
     active: dict[str, Suppression | None],
     suppressed: dict[str, Suppression],
 ) -> None:
-    result = applied([found("chat-0", "chat-1")], *suppressions)
-    expired = [each.expired for each in result.active]
-    current = [each.suppression for each in result.suppressed]
+    findings = [found("chat-0", "chat-1")]
+    left, covered = applied(findings, *suppressions)
 
-    assert dict(zip(map(" ".join, names(result.active)), expired, strict=True)) == active
-    assert dict(zip(map(" ".join, names(result.suppressed)), current, strict=True)) == suppressed
-    assert result.unused == []
+    assert dict(zip(map(" ".join, names(left)), (each.expired for each in left), strict=True)) == active
+    assert dict(zip(map(" ".join, names(covered)), (each.suppression for each in covered), strict=True)) == suppressed
+    assert unused_suppressions(findings, under(*suppressions)) == []
 
 
 @pytest.mark.parametrize(
@@ -155,11 +158,10 @@ def test_the_first_unexpired_suppression_applies_and_the_last_expired_one_is_mar
     ],
 )
 def test_a_finding_without_replicas_is_matched_by_rule_and_pool(limits: dict[str, Any], *, is_suppressed: bool) -> None:
-    result = applied([found()], suppression(**limits))
+    active, suppressed = applied([found()], entry := suppression(**limits))
 
-    assert (len(result.suppressed), len(result.active), len(result.unused)) == (
-        (1, 0, 0) if is_suppressed else (0, 1, 1)
-    )
+    assert (len(suppressed), len(active)) == ((1, 0) if is_suppressed else (0, 1))
+    assert unused_suppressions([found()], under(entry)) == [entry] * (not is_suppressed)
 
 
 def test_a_finding_on_the_fleet_is_suppressed_in_one_of_its_pools() -> None:
@@ -178,7 +180,7 @@ def test_a_finding_on_the_fleet_is_suppressed_in_one_of_its_pools() -> None:
     fleet = builders.fleet(members, [document])
     policy = Policy(suppressions=(suppression("ID-99", pool="a", number=1),))
 
-    result = inspect_fleet([declared], fleet.pools, fleet.replicas, fleet.documents, policy, builders.NOW)
+    result = inspect_fleet([declared], replace(fleet, policy=policy), builders.NOW)
 
     assert [each.pools for each in result.findings] == [("b",)]
     assert [each.pools for each in result.suppressed] == [("a",)]
@@ -219,36 +221,36 @@ def pairs(findings: Iterable[Finding]) -> Counter[tuple[str, str, str]]:
 def test_active_and_suppressed_are_together_what_was_found_in_any_order_of_suppressions(
     findings: list[Finding], suppressions: list[Suppression], random: Any
 ) -> None:
-    result = applied(findings, *suppressions)
-    again = applied(findings, *random.sample(suppressions, len(suppressions)))
+    shuffled = random.sample(suppressions, len(suppressions))
+    active, suppressed = applied(findings, *suppressions)
     named = {each.rule for each in suppressions}
 
-    assert pairs(result.active) + pairs(result.suppressed) == pairs(findings)
-    assert all(each.suppression and each.suppression.until >= TODAY for each in result.suppressed)
-    assert not any(each.suppression for each in result.active)
-    assert [each for each in result.active if each.rule not in named] == [f for f in findings if f.rule not in named]
-    assert len(result.active) <= len(findings)
-    assert pairs(again.active) == pairs(result.active)
-    assert pairs(again.suppressed) == pairs(result.suppressed)
-    assert Counter(map(repr, again.unused)) == Counter(map(repr, result.unused))
+    assert pairs(active) + pairs(suppressed) == pairs(findings)
+    assert all(each.suppression and each.suppression.until >= TODAY for each in suppressed)
+    assert not any(each.suppression for each in active)
+    assert [each for each in active if each.rule not in named] == [f for f in findings if f.rule not in named]
+    assert len(active) <= len(findings)
+    assert list(map(pairs, applied(findings, *shuffled))) == [pairs(active), pairs(suppressed)]
+    unused = (unused_suppressions(findings, under(*each)) for each in (shuffled, suppressions))
+    assert len({repr(sorted(map(repr, each))) for each in unused}) == 1
 
 
 @given(findings_of, suppressions_of)
 def test_expired_suppressions_mark_what_they_suppressed_before(
     findings: list[Finding], suppressions: list[Suppression]
 ) -> None:
-    result = applied(findings, *(replace(each, until=YESTERDAY) for each in suppressions))
-    before = applied(findings, *(replace(each, until=TODAY) for each in suppressions))
+    active, suppressed = applied(findings, *(replace(each, until=YESTERDAY) for each in suppressions))
+    _, before = applied(findings, *(replace(each, until=TODAY) for each in suppressions))
 
-    assert [replace(each, expired=None) for each in result.active] == findings
-    assert result.suppressed == []
-    assert {each.id for each in result.active if each.expired} == {each.id for each in before.suppressed}
+    assert [replace(each, expired=None) for each in active] == findings
+    assert suppressed == []
+    assert {each.id for each in active if each.expired} == {each.id for each in before}
 
 
 @given(findings_of, suppressions_of)
 def test_a_suppression_is_unused_where_it_suppresses_nothing_alone(
     findings: list[Finding], suppressions: list[Suppression]
 ) -> None:
-    alone = [each for each in suppressions if not applied(findings, replace(each, until=TODAY)).suppressed]
+    alone = [each for each in suppressions if not applied(findings, replace(each, until=TODAY))[1]]
 
-    assert applied(findings, *suppressions).unused == alone
+    assert unused_suppressions(findings, under(*suppressions)) == alone

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from dashboard.analysis.assembly import Fleet, build_fleet
+from dashboard.analysis.assembly import Fleet
 from dashboard.config import Options, PollOptions, PrometheusOptions
 from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.demo.describe import Behaviour, Speaks
@@ -27,6 +27,7 @@ from dashboard.sources.source import Listing
 from dashboard.views.replica import replica_report
 from dashboard.views.replicas import replica_rows
 from dashboard.views.status import status_report
+from tests.polled_fleets import build_fleet
 from tests.sources.polling.hostile import CAPTURE, Exchange, HostileServer, answers
 from tests.sources.prometheus_server import prometheus, wait_for_result
 

@@ -225,9 +225,18 @@ def _fleet_after(plan: _Plan, restarted: Mapping[str, Replica]) -> Fleet:
     replicas = [restarted.get(each.id, each) for each in fleet.replicas]
     known = {**fleet.documents, **{each.id: each for each in plan.documents.values()}}
     documents = {key: known[key] for key in sorted({each.document for each in replicas if each.document})}
-    after = Fleet(fleet.name, fleet.generation, fleet.polled_at, tuple(replicas), documents, ())
-    after = replace(after, ignored=fleet.ignored, policy=fleet.policy, snapshot=fleet.snapshot, past=fleet.past)
-    after = replace(after, inspection=fleet.inspection)  # what it cannot see stays
+    after = Fleet(
+        fleet.name,
+        fleet.generation,
+        fleet.polled_at,
+        replicas=tuple(replicas),
+        documents=documents,
+        ignored=fleet.ignored,
+        policy=fleet.policy,
+        snapshot=fleet.snapshot,
+        past=fleet.past,
+        inspection=fleet.inspection,  # what it cannot see stays
+    )
     return assemble(after, fleet.polled_at, before=fleet)
 
 

@@ -4,12 +4,11 @@ import json
 
 import pytest
 
-from dashboard.analysis.assembly import build_fleet
 from dashboard.fleet import ReplicaState
 from dashboard.rules.findings import Severity
 from dashboard.sources.importing import answer_of
 from tests.captured import FILES, INFERENCE_CONFIG, METRICS, MODELS, SERVER_INFO, Capture, capture, captures, snapshot
-from tests.polled_fleets import INTERVAL
+from tests.polled_fleets import INTERVAL, build_fleet
 from tests.provider_answers import provider_body
 from tests.sources.importing.dropped import AT, LLAMA, drop, fleet_of
 

@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dashboard.analysis.assembly import build_fleet
 from dashboard.config import PollOptions
 from dashboard.fleet import FailureKind, ReplicaState, Snapshot, Target
 from dashboard.sources.http.client import Client
 from dashboard.sources.polling.poller import Poller
+from tests.polled_fleets import build_fleet
 from tests.sources.polling.hostile import (
     CAPTURE,
     STOCK,

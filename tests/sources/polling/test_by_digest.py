@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import pytest
 
 from dashboard import service
-from dashboard.analysis.assembly import Fleet, build_fleet
+from dashboard.analysis.assembly import Fleet
 from dashboard.config import Options, PollOptions
 from dashboard.config.address import replica_id
 from dashboard.demo import DemoServer, default_fleet, in_thread, targets
@@ -22,6 +22,7 @@ from dashboard.fleet import FailureKind, Replica, ReplicaState, ScrapedMetrics, 
 from dashboard.sources.discovery import DiscoveryResult, discover_once
 from dashboard.sources.polling.by_digest import NOT_SCRAPED, DigestPoller
 from dashboard.sources.polling.probes import INFERENCE_CONFIG
+from tests.polled_fleets import build_fleet
 from tests.sources.polling.hostile import CAPTURE, HostileServer, answers
 from tests.sources.prometheus_server import prometheus, wait_for_result
 from vllm_fleet_provider.shared.digests import SCHEME

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dashboard.analysis.assembly import Fleet, build_fleet
+from dashboard.analysis.assembly import Fleet
 from dashboard.documents.load import read_snapshot
 from dashboard.errors import HistoryError
 from dashboard.fleet import Failure, FailureKind, ProbeResult, Snapshot, Source, Target
@@ -22,7 +22,7 @@ from dashboard.store.history.parts import fleet_part, read_parts
 from dashboard.store.packing import content_of
 from tests import builders
 from tests.captured import AT, METRICS, Capture, capture, captures, snapshot
-from tests.polled_fleets import INTERVAL, OPEN
+from tests.polled_fleets import INTERVAL, OPEN, build_fleet
 from tests.saved_fleets import built_of_captures
 from tests.sources.polling.hostile import changed_metrics
 from tests.store.history.recorded import POLL, Recorded, later, shown

@@ -68,7 +68,7 @@ def past(
     ]
     used = {each.document for each in replicas}
     kept = {key: documents[key] for key in sorted(documents) if key in used}
-    return assemble(Fleet(fleet.name, 1, at, tuple(replicas), kept, ()), at, before=before)
+    return assemble(Fleet(fleet.name, 1, at, replicas=tuple(replicas), documents=kept), at, before=before)
 
 
 def _older(one: Replica, documents: dict[str, Document]) -> Replica:
