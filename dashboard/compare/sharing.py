@@ -39,6 +39,8 @@ MEASURABLE = 2  # engines at least: one engine alone measures nothing
 # settings that decide where a block ends (vllm/config/cache.py, vllm/v1/core/kv_cache_utils.py); the lookahead is
 # derived for most documents.
 HASH_PATHS = (CACHING_PATH, ALGORITHM_PATH, *LENGTH_PATHS, LOOKAHEAD)
+# Of these, the inputs of canonical digests: caching is on where there are any, and they do not depend on block lengths.
+CANONICAL_PATHS = tuple(path for path in HASH_PATHS if path not in {CACHING_PATH, *LENGTH_PATHS})
 SHARING_PATHS = (VERSION_PATH, *HASH_PATHS)  # the version, because both change between releases
 DECIDING_PATHS = (*SHARING_PATHS, *SEED_PATHS)
 
@@ -271,7 +273,7 @@ def _cause_of_other_hashes(one: CohortHashes, other: CohortHashes) -> tuple[Shar
         if one.canonical == other.canonical:
             return SharingCause.BLOCK_LENGTH, paths
         return (SharingCause.SETTINGS, paths) if paths else (SharingCause.OTHER_HASHES, ())
-    if paths := differing_paths(one.values, other.values, (ALGORITHM_PATH, LOOKAHEAD)):
+    if paths := differing_paths(one.values, other.values, CANONICAL_PATHS):
         return SharingCause.SETTINGS, paths
     return (SharingCause.RANDOM_SEED, ()) if one.is_random or other.is_random else _cause_of_other_seeds(one, other)
 

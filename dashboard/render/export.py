@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, assert_never
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.documents.findings import findings_json
@@ -98,8 +98,12 @@ def written_check(
             return to_sarif(fleet, verdict, options)
         case "github":
             return to_github_annotations(fleet, verdict)
-    view = check_view(fleet, verdict.left_out)
-    return to_markdown(view) if output == "markdown" else to_terminal(view, width=width, colour=colour)
+        case "markdown":
+            return to_markdown(check_view(fleet, verdict.left_out))
+        case "table":
+            return to_terminal(check_view(fleet, verdict.left_out), width=width, colour=colour)
+        case _:
+            assert_never(output)
 
 
 def _zip(files: dict[str, str]) -> bytes:
