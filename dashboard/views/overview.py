@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.sums import PoolCapacity
-from dashboard.fleet import Basis, Pool, Replica, Role, formatting
+from dashboard.fleet import Basis, Coverage, Pool, Replica, Role, formatting
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
 from dashboard.rules.findings import Severity
@@ -40,13 +40,14 @@ from dashboard.views.pool_text import (
 )
 from dashboard.views.replicas import INCOMPLETE
 from dashboard.views.summary import (
-    FleetSummary,
+    count_read,
     fleet_lead,
     fleet_title,
     incomplete_text,
+    is_split,
     no_findings_sentences,
-    summarize,
     tally_text,
+    unread_replicas,
 )
 from dashboard.views.table import Field, sort_table, to_table
 
@@ -57,97 +58,97 @@ MOST_UNREAD = 8  # groups of replicas with incomplete data
 
 def overview_report(fleet: Fleet, name: str = "", sort: str = "") -> View:
     """Return the view of a fleet. `name` is the snapshot's; `sort` is one of the table of pools, empty: by urgency."""
-    summary = summarize(fleet)
+    unread = unread_replicas(fleet)
     pools = pools_by_urgency(fleet)
-    incomplete = Section(UNREAD, "Incomplete data", unread_entries(summary.unread, MOST_UNREAD))
+    incomplete = Section(UNREAD, "Incomplete data", unread_entries(unread, MOST_UNREAD))
     return View(
         title="Overview",
-        headline=fleet_title(summary),
-        lead=more_words(fleet, summary, pools),
+        headline=fleet_title(fleet),
+        lead=more_words(fleet, pools),
         context=context_of(fleet, name=name),
         parts=(
-            Section(NUMBERS, "Summary", (Figures(overview_figures(fleet, summary)),)),
+            Section(NUMBERS, "Summary", (Figures(overview_figures(fleet)),)),
             *(
                 [Section(POOLS, "Pools", (sort_table(pools_table(fleet, pools), sort, pages.OVERVIEW),))]
                 if fleet.pools
                 else []
             ),
-            _top_findings(fleet, summary),
-            *([incomplete] if summary.unread else []),
+            _top_findings(fleet),
+            *([incomplete] if unread else []),
             glossary((POOL, COHORT, BASIS)),
         ),
     )
 
 
-def more_words(fleet: Fleet, now: FleetSummary, pools: Iterable[Pool]) -> str:
+def more_words(fleet: Fleet, pools: Iterable[Pool]) -> str:
     """Return the counts of findings and their consequences, pools in the given order."""
     domains = fleet.inspection.domains
     needed = {pool.name: fleet.sharing[pool.name] for pool in pools if is_needed(domains.get(pool.name))}
     unshared = [name for name, verdict in needed.items() if verdict.is_certain]
     doubtful = [name for name, verdict in needed.items() if is_doubtful(verdict)]
     suppressed = suppressed_pools(fleet.inspection)
-    return fleet_lead(now, unshared, fleet.inspection, doubtful=doubtful, suppressed=suppressed)
+    return fleet_lead(fleet, unshared, doubtful=doubtful, suppressed=suppressed)
 
 
-def calm_paragraph(fleet: Fleet, now: FleetSummary) -> Paragraph:
+def calm_paragraph(fleet: Fleet) -> Paragraph:
     """Return what "no findings" is based on; unknown where no settings were read."""
-    if not now.read:
+    if not count_read(fleet):
         return Paragraph(plain("No pool reports its settings, so no rule was evaluated."), Tone.UNKNOWN)
-    first, *rest = no_findings_sentences(now, fleet)
+    first, *rest = no_findings_sentences(fleet)
     return Paragraph((Piece(first, Style.STRONG), Piece("".join(f" {each}" for each in rest))), Tone.GOOD)
 
 
-def overview_figures(fleet: Fleet, now: FleetSummary) -> tuple[Figure, ...]:
+def overview_figures(fleet: Fleet) -> tuple[Figure, ...]:
     """Return the six numbers of a fleet in reading order, with links to the pages that list what they count."""
     return (
-        _replicas(now),
-        _pools(now),
-        _findings(now, fleet, Severity.CRITICAL, "Critical"),
-        _findings(now, fleet, Severity.WARNING, "Warnings"),
-        _unknown(now, fleet),
+        _replicas(fleet.coverage),
+        _pools(fleet),
+        _findings(fleet, Severity.CRITICAL, "Critical"),
+        _findings(fleet, Severity.WARNING, "Warnings"),
+        _unknown(fleet),
         _capacity(fleet),
     )
 
 
-def _top_findings(fleet: Fleet, summary: FleetSummary) -> Section:
+def _top_findings(fleet: Fleet) -> Section:
     known = list_findings(fleet)
     groups = top_findings(known)
-    blocks: list[Block] = [brief_entries(groups, known.names)] if groups else [calm_paragraph(fleet, summary)]
+    blocks: list[Block] = [brief_entries(groups, known.names)] if groups else [calm_paragraph(fleet)]
     if left := len(known.active) - sum(map(len, groups)):
         number = count(left, "more finding" if groups else "finding")
         blocks.append(Paragraph((Piece(number, link=page(pages.FINDINGS)),)))
     return Section(FIRST, "Top findings", tuple(blocks))
 
 
-def _replicas(now: FleetSummary) -> Figure:
-    parts = [f"{now.down:,} down" if now.down else "", f"{now.partial:,} partial" if now.partial else ""]
+def _replicas(counts: Coverage) -> Figure:
+    parts = [f"{counts.down:,} down" if counts.down else "", f"{counts.partial:,} partial" if counts.partial else ""]
     states = " · ".join(filter(None, parts)) or "all up"
-    number = f"{now.replicas - now.down:,} / {now.replicas:,}"
+    number = f"{counts.answered:,} / {counts.targets:,}"
     return Figure("Replicas", number, states, link=page(pages.REPLICAS))
 
 
-def _pools(now: FleetSummary) -> Figure:
-    split = len(now.split)
-    counts = ((split, "split"), (now.read - split, "uniform"), (now.pools - now.read, "not reported"))
+def _pools(fleet: Fleet) -> Figure:
+    split, read, total = sum(map(is_split, fleet.pools)), count_read(fleet), len(fleet.pools)
+    counts = ((split, "split"), (read - split, "uniform"), (total - read, "not reported"))
     note = ", ".join(f"{number:,} {what}" for number, what in counts if number) or "no model reported"
-    return Figure("Pools", f"{now.pools:,}", note)
+    return Figure("Pools", f"{total:,}", note)
 
 
-def _findings(now: FleetSummary, fleet: Fleet, severity: Severity, label: str) -> Figure:
-    number = getattr(now.found, severity)
+def _findings(fleet: Fleet, severity: Severity, label: str) -> Figure:
+    number = getattr(fleet.inspection.tally, severity)
     found = fleet.frames.findings
     own = found[found["severity"] == severity]
     pools = own["pools"][~own["is_suppressed"]].explode().nunique()
     suppressed = int(own["is_suppressed"].sum())
     notes = [f"in {count(pools, 'pool')}"] if pools else []
     notes += [f"{suppressed:,} suppressed"] if suppressed else []
-    note = " · ".join(notes) or ("no findings" if now.read else "not evaluated")
+    note = " · ".join(notes) or ("no findings" if count_read(fleet) else "not evaluated")
     link = page(pages.FINDINGS, severity=severity)
     return Figure(label, f"{number:,}", note, Tone(severity) if number else Tone.PLAIN, link)
 
 
-def _unknown(now: FleetSummary, fleet: Fleet) -> Figure:
-    number = len(now.unread)
+def _unknown(fleet: Fleet) -> Figure:
+    number = fleet.coverage.partial + fleet.coverage.down
     if number:
         note = "replicas with incomplete data" if number > 1 else "replica with incomplete data"
         return Figure("Unknown", f"{number:,}", note, Tone.UNKNOWN, page(pages.REPLICAS, state=INCOMPLETE))

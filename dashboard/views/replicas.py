@@ -21,7 +21,7 @@ from dashboard.views.help import COHORT, POOL, glossary
 from dashboard.views.pages import REPLICAS
 from dashboard.views.replica_settings import pool_differences
 from dashboard.views.since import since_cell
-from dashboard.views.summary import replicas_title, summarize
+from dashboard.views.summary import replicas_title, unread_replicas
 from dashboard.views.table import LONGEST, REVERSED, Field, link_head, sort_name, sort_names, to_data, to_table
 from dashboard.vllm.merging import TRUST
 
@@ -132,17 +132,16 @@ def replicas_report(
 
     `rows` are those of `replica_rows`, where they are known.
     """
-    summary = summarize(fleet)
     rows = chosen_rows(replica_rows(fleet) if rows is None else rows, choice)
     shown = set(rows["id"])
-    unread = unread_entries(each for each in summary.unread if each.id in shown)
+    unread = unread_entries(each for each in unread_replicas(fleet) if each.id in shown)
     none = Paragraph(plain("No replica matches the filters."))
     filters = {key: each if isinstance(each, str) else ", ".join(each or ()) for key, each in choice._asdict().items()}
     table: Block = replicas_table(rows, choice.columns, choice.sort) if len(rows) else none
     return View(
         title="Replicas",
-        headline=replicas_title(summary),
-        lead=f"{len(rows):,} of {count(summary.replicas, 'replica')} shown, {count(summary.pools, 'pool')}.",
+        headline=replicas_title(fleet),
+        lead=f"{len(rows):,} of {count(len(fleet.replicas), 'replica')} shown, {count(len(fleet.pools), 'pool')}.",
         context=context_of(fleet, name=name, filters=[(key, text) for key, text in filters.items() if text]),
         parts=(
             *([Section("not-read", "Unreachable or partial", unread, is_exported_only=True)] if unread else []),

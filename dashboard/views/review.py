@@ -42,7 +42,7 @@ from dashboard.views.review_pools import (
 )
 from dashboard.views.rules import error_blocks, outcome_table
 from dashboard.views.since import ANYTHING, NEWEST_FIRST, Recency
-from dashboard.views.summary import FleetSummary, fleet_title, rules_text, summarize
+from dashboard.views.summary import count_read, fleet_title, is_split, rules_text, unread_replicas
 
 STATUS, FINDINGS, NOT_READ, SUPPRESSED = "fine", "findings", "not-read", "suppressed"
 SKIPPED = "skipped"
@@ -80,7 +80,6 @@ def review_report(
     `recency` applies to the sections of findings and differences.
     Notes are by what they are about: a finding's id, or an anchor of `AGENDA`. `name` is the snapshot's.
     """
-    now = summarize(fleet)
     known = list_findings(fleet)
     noted = partial(_notes_on, notes, before_notes)
     parts_of = partial(severity_parts, fleet=fleet, notes=notes, before_notes=before_notes)
@@ -88,18 +87,18 @@ def review_report(
     capacity, all_ranks = capacity_parts(fleet, noted(CAPACITY))
     new, all_changes = new_parts(fleet, missing if before is None else before, before_notes, noted(NEW), between)
     agenda = (
-        _status(fleet, now, known, noted(STATUS)),
+        _status(fleet, known, noted(STATUS)),
         new,
         _findings(fleet, known, parts_of, noted(FINDINGS), recency),
         differences,
         capacity,
-        _unread(now, noted(NOT_READ)),
+        _unread(fleet, noted(NOT_READ)),
         _suppressed(fleet, known, noted(SUPPRESSED)),
     )
     return View(
         title=f"Review of {fleet.name}",
-        headline=fleet_title(now),
-        lead=f"{fleet_text(fleet, now)} {more_words(fleet, now, fleet.pools)}",
+        headline=fleet_title(fleet),
+        lead=f"{fleet_text(fleet)} {more_words(fleet, fleet.pools)}",
         context=context_of(fleet, name=name, filters=recency.choices),
         parts=(
             *agreed_part(known, agenda, SUPPRESSED, notes),
@@ -135,29 +134,30 @@ def agenda_counts(fleet: Fleet, recency: Recency = ANYTHING) -> Mapping[str, int
     }
 
 
-def fleet_text(fleet: Fleet, now: FleetSummary) -> str:
+def fleet_text(fleet: Fleet) -> str:
     """Return replicas and pools of a fleet in a sentence."""
-    if not now.replicas:
+    if not fleet.replicas:
         return f"Fleet {fleet.name} has no replicas."
-    counts = ((len(now.split), "split"), (now.read - len(now.split), "uniform"), (now.pools - now.read, "unread"))
+    split, read, total = sum(map(is_split, fleet.pools)), count_read(fleet), len(fleet.pools)
+    counts = ((split, "split"), (read - split, "uniform"), (total - read, "unread"))
     pools = ", ".join(f"{number:,} {kind}" for number, kind in counts if number)
-    where = f" in {count(now.pools, 'pool')} ({pools})" if now.pools else ""
-    return f"Fleet {fleet.name}: {count(now.replicas, 'vLLM replica')}{where}; {answered(fleet)}."
+    where = f" in {count(total, 'pool')} ({pools})" if total else ""
+    return f"Fleet {fleet.name}: {count(len(fleet.replicas), 'vLLM replica')}{where}; {answered(fleet)}."
 
 
-def _status(fleet: Fleet, now: FleetSummary, known: FindingList, noted: tuple[Block, ...]) -> Section:
+def _status(fleet: Fleet, known: FindingList, noted: tuple[Block, ...]) -> Section:
     critical, warning = (
         page(pages.FINDINGS, f"severity-{each}", severity=each) for each in (Severity.CRITICAL, Severity.WARNING)
     )
-    replicas = page(pages.REPLICAS, NOT_READ if now.unread else "all-replicas")
+    replicas = page(pages.REPLICAS, NOT_READ if unread_replicas(fleet) else "all-replicas")
     compared, unread = page(pages.COMPARE, DIFFERENCES), page(pages.REPLICAS, NOT_READ)
     links = (replicas, compared, critical, warning, unread, page(pages.CAPACITY, CAPACITY))
-    figures = zip(overview_figures(fleet, now), links, strict=True)
+    figures = zip(overview_figures(fleet), links, strict=True)
     shown = tuple(figure._replace(link=link) for figure, link in figures)
     blocks: list[Block] = [Figures(shown), *noted, *_rollouts(fleet)]
     first = top_findings(known)
     if not first:
-        return Section(STATUS, "Status", (*blocks, calm_paragraph(fleet, now)))
+        return Section(STATUS, "Status", (*blocks, calm_paragraph(fleet)))
     listed = brief_entries(first, known.names, is_linked=True)
     top = Section("top-findings", "Top findings", (listed,), is_exported_only=True)
     return Section(STATUS, "Status", tuple(blocks), (top,))
@@ -204,11 +204,12 @@ def _rollouts(fleet: Fleet) -> list[Block]:
     return [Paragraph(plain(line), Tone.INFO) for line in (*lines[:MOST_LINES], *more)]
 
 
-def _unread(now: FleetSummary, noted: tuple[Block, ...]) -> Section:
-    blocks: list[Block] = [*noted, *unread_entries(now.unread)]
-    if not now.unread:
-        blocks.append(Paragraph(plain("All replicas were read." if now.replicas else "There are no replicas.")))
-    if number := now.found.unknown:
+def _unread(fleet: Fleet, noted: tuple[Block, ...]) -> Section:
+    unread = unread_replicas(fleet)
+    blocks: list[Block] = [*noted, *unread_entries(unread)]
+    if not unread:
+        blocks.append(Paragraph(plain("All replicas were read." if fleet.replicas else "There are no replicas.")))
+    if number := fleet.inspection.tally.unknown:
         skipped = page(pages.FINDINGS, SKIPPED, rules="Skipped")
         text = f"{count(number, 'rule')} skipped somewhere: "
         blocks.append(Paragraph((Piece(text), Piece("reasons", link=skipped), Piece("."))))

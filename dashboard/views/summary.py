@@ -37,75 +37,59 @@ class RuleCoverage(NamedTuple):
     not_applicable: int
 
 
-class FleetSummary(NamedTuple):
-    """Counts of a fleet. `read`: pools that report settings; `unread`: replicas that are down or partial."""
-
-    replicas: int
-    down: int
-    partial: int
-    pools: int
-    read: int
-    split: tuple[str, ...]
-    unread: tuple[Replica, ...]
-    found: Tally
-    by_pool: Mapping[str, Tally]
-
-    @property
-    def is_incomplete(self) -> bool:
-        return bool(self.unread or self.found.unknown)
-
-
-def summarize(fleet: Fleet) -> FleetSummary:
-    states = [replica.state for replica in fleet.replicas]
+def unread_replicas(fleet: Fleet) -> list[Replica]:
+    """Return the replicas that are down, then those that are partial, by name."""
     unread = [replica for replica in fleet.replicas if replica.state is not ReplicaState.UP]
-    return FleetSummary(
-        replicas=len(states),
-        down=states.count(ReplicaState.DOWN),
-        partial=states.count(ReplicaState.PARTIAL),
-        pools=len(fleet.pools),
-        read=sum(bool(pool.cohorts) for pool in fleet.pools),
-        split=tuple(pool.name for pool in fleet.pools if is_split(pool)),
-        unread=tuple(sorted(unread, key=lambda replica: (replica.state is not ReplicaState.DOWN, replica.name))),
-        found=fleet.inspection.tally,
-        by_pool=fleet.inspection.tallies,
-    )
+    return sorted(unread, key=lambda replica: (replica.state is not ReplicaState.DOWN, replica.name))
+
+
+def count_read(fleet: Fleet) -> int:
+    """Count the pools that report settings."""
+    return sum(bool(pool.cohorts) for pool in fleet.pools)
+
+
+def is_incomplete(fleet: Fleet) -> bool:
+    """Return whether replicas were not read in full, or rules were skipped."""
+    return fleet.coverage.up < fleet.coverage.targets or bool(fleet.inspection.tally.unknown)
 
 
 def is_split(pool: Pool) -> bool:
     return len(pool.cohorts) > 1
 
 
-def fleet_title(now: FleetSummary) -> str:
+def fleet_title(fleet: Fleet) -> str:
     """Return the headline: `2 pools have critical findings; 1 replica is down`."""
-    if now.down == now.replicas:
+    counts, tally = fleet.coverage, fleet.inspection.tally
+    if counts.down == counts.targets:
         return "No replica answered"
     critical, warned = (
-        [pool for pool, tally in now.by_pool.items() if tally.worst is severity]
+        [pool for pool, own in fleet.inspection.tallies.items() if own.worst is severity]
         for severity in (Severity.CRITICAL, Severity.WARNING)
     )
+    read = count_read(fleet)
     if critical:
         title = f"{count(len(critical), 'pool has', 'pools have')} critical findings"
-    elif now.found.warning:
+    elif tally.warning:
         where = f" in {count(len(warned), 'pool')}" if warned else ""
-        title = f"{count(now.found.warning, 'warning')}{where}" + ("" if now.read else ", no settings compared")
-    elif not now.pools:
+        title = f"{count(tally.warning, 'warning')}{where}" + ("" if read else ", no settings compared")
+    elif not fleet.pools:
         title = "No pools to compare"
     else:
-        title = "No critical findings or warnings" if now.read else NO_RULE
-    return f"{title}; {count(now.down, 'replica is', 'replicas are')} down" if now.down else title
+        title = "No critical findings or warnings" if read else NO_RULE
+    return f"{title}; {count(counts.down, 'replica is', 'replicas are')} down" if counts.down else title
 
 
-def replicas_title(now: FleetSummary) -> str:
+def replicas_title(fleet: Fleet) -> str:
     """Return the replicas by state: `40 replicas: 1 down and 2 partial`."""
-    states = [f"{now.down:,} down" if now.down else "", f"{now.partial:,} partial" if now.partial else ""]
+    counts = fleet.coverage
+    states = [f"{counts.down:,} down" if counts.down else "", f"{counts.partial:,} partial" if counts.partial else ""]
     incomplete = joined(list(filter(None, states)))
-    return f"{count(now.replicas, 'replica')}{f': {incomplete}' if incomplete else ', all up'}"
+    return f"{count(counts.targets, 'replica')}{f': {incomplete}' if incomplete else ', all up'}"
 
 
 def fleet_lead(
-    now: FleetSummary,
+    fleet: Fleet,
     unshared: Sequence[str],
-    inspection: Inspection,
     *,
     doubtful: Sequence[str] = (),
     suppressed: AbstractSet[str] = frozenset(),
@@ -115,28 +99,29 @@ def fleet_lead(
     `unshared`: pools in which it is certain that not all replicas share prefixes; `doubtful`: in which it is possible;
     `suppressed`: whose findings on that are suppressed.
     """
-    if now.down == now.replicas:
+    inspection = fleet.inspection
+    if fleet.coverage.down == fleet.coverage.targets:
         return "All replicas were polled; none returned a usable reply."
-    sentences = [f"{tally_text(now.found)}."] if now.found.worst else []
+    sentences = [f"{tally_text(inspection.tally)}."] if inspection.tally.worst else []
     if unshared:
         maybe = f"; possibly also in {_pools(doubtful, suppressed)}" if doubtful else ""
         sentences.append(f"Not all replicas share prefixes in {_pools(unshared, suppressed)}{maybe}.")
     sentences += [_rollouts(inspection.rollouts)] if inspection.rollouts else []
-    if now.pools and not now.read:
+    if fleet.pools and not count_read(fleet):
         sentences.append("No settings compared: no pool reports its configuration.")
     if sentences:
         return " ".join(sentences)
-    if not now.pools:
+    if not fleet.pools:
         return "No rule was evaluated: no replica reports a model, so there are no pools."
-    return f"No findings{' in the reported data' if now.is_incomplete else ''}."
+    return f"No findings{' in the reported data' if is_incomplete(fleet) else ''}."
 
 
-def no_findings_sentences(now: FleetSummary, fleet: Fleet) -> list[str]:
+def no_findings_sentences(fleet: Fleet) -> list[str]:
     """Return what "no findings" is based on: rules evaluated, differences without a rule, missing data."""
     differences = sum(len(pool.differences) for pool in fleet.pools)
     sentences = [f"No findings from {count(rule_coverage(fleet.inspection).evaluated, 'rule')}."]
     sentences += [f"{count(differences, 'difference')} without a rule: see Compare."] if differences else []
-    sentences += ["Replicas with incomplete data are not counted."] if now.is_incomplete else []
+    sentences += ["Replicas with incomplete data are not counted."] if is_incomplete(fleet) else []
     return sentences
 
 
@@ -244,7 +229,7 @@ def findings_lead(fleet: Fleet) -> str:
 
 def is_clean(fleet: Fleet) -> bool:
     """Return whether a fleet without findings is good news: rules were evaluated, and a pool reports settings."""
-    return bool(rule_coverage(fleet.inspection).evaluated) and any(pool.cohorts for pool in fleet.pools)
+    return bool(rule_coverage(fleet.inspection).evaluated) and count_read(fleet) > 0
 
 
 def no_findings_text(fleet: Fleet) -> str:

@@ -1,20 +1,21 @@
 """Headline and lead of a fleet, and the counts of findings and rules."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from dashboard.analysis.assembly import empty_fleet
+from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.rules.catalogue import ALL_RULES
-from dashboard.rules.findings import Finding, Inspection, OutcomeKind, Rollout, Tally
+from dashboard.rules.findings import Finding, OutcomeKind, Rollout, Severity, Tally
 from dashboard.rules.registry import Scope
 from dashboard.views.pool_text import suppressed_pools
 from dashboard.views.summary import (
     NO_PAIR,
     NO_REPLICA,
     NO_RULE,
-    FleetSummary,
+    count_read,
     every_outcome,
     fleet_lead,
     fleet_title,
@@ -22,65 +23,79 @@ from dashboard.views.summary import (
     no_findings_sentences,
     rule_coverage,
     rules_text,
-    summarize,
 )
 from tests import inspected_fleets
 from tests.builders import NOW, alike, document, down, fleet, replica, story
 from tests.findings_builder import evidence, finding, outcome, with_findings
 
+SHARED = document()
+NOTHING: Mapping[str, Tally] = {}
 BAD, ODD, INFO = Tally(critical=2), Tally(warning=1), Tally(info=3)
 PASSED, FAILED = OutcomeKind.PASSED, OutcomeKind.FAILED
 SKIPPED, ERROR, NOT_APPLICABLE = OutcomeKind.SKIPPED, OutcomeKind.ERROR, OutcomeKind.NOT_APPLICABLE
 PAIRS = [rule.id for rule in ALL_RULES if rule.scope is Scope.PAIR]
 
 
-def summary(**counts: Any) -> FleetSummary:
-    """Ten replicas in two pools without findings, except for what is given."""
-    by_pool = counts.get("by_pool", {})
-    found = Tally(*(sum(getattr(each, name) for each in by_pool.values()) for name in Tally._fields))
-    clean = {"replicas": 10, "down": 0, "partial": 0, "pools": 2, "read": 2, "split": (), "unread": ()}
-    return FleetSummary(**{**clean, "found": found, "by_pool": by_pool, **counts})
+def shown(
+    *, pools: str = "ab", unreachable: int = 0, read: bool = True, found: Mapping[str, Tally] = NOTHING, **more: Any
+) -> Fleet:
+    """Pools of three replicas, and unreachable ones of the first, with findings by pool; of no pool: of the fleet."""
+    members = [each for pool in pools for each in alike(pool, 3, SHARED)]
+    members = members if read else [replace(each, document=None) for each in members]
+    members += [down(f"down-{number}", pool=pools[:1] or None) for number in range(unreachable)]
+    built = fleet(members, [SHARED])
+    findings = [
+        finding(built, (), pools=tuple(pool), severity=severity)
+        for pool, tally in found.items()
+        for severity in Severity
+        for _ in range(getattr(tally, severity))
+    ]
+    return with_findings(built, *findings, **more)
 
 
 @pytest.mark.parametrize(
-    ("counts", "title"),
+    ("given", "title"),
     [
         ({}, "No critical findings or warnings"),
-        ({"pools": 0, "read": 0}, "No pools to compare"),
-        ({"by_pool": {"a": BAD, "b": ODD}}, "1 pool has critical findings"),
-        ({"by_pool": {"a": ODD, "b": INFO}, "down": 3}, "1 warning in 1 pool; 3 replicas are down"),
-        ({"found": Tally(warning=1)}, "1 warning"),
-        ({"down": 10}, "No replica answered"),
-        ({"read": 0}, NO_RULE),
+        ({"found": {"a": BAD, "b": ODD}}, "1 pool has critical findings"),
+        ({"found": {"a": ODD, "b": INFO}, "unreachable": 3}, "1 warning in 1 pool; 3 replicas are down"),
+        ({"found": {"": ODD}}, "1 warning"),
+        ({"pools": "", "unreachable": 10}, "No replica answered"),
+        ({"read": False}, NO_RULE),
         (
-            {"read": 0, "by_pool": {"a": ODD}, "down": 1},
+            {"read": False, "found": {"a": ODD}, "unreachable": 1},
             "1 warning in 1 pool, no settings compared; 1 replica is down",
         ),
     ],
 )
-def test_the_title_begins_with_the_worst(counts: dict[str, Any], title: str) -> None:
-    assert fleet_title(summary(**counts)) == title
+def test_the_title_begins_with_the_worst(given: dict[str, Any], title: str) -> None:
+    assert fleet_title(shown(**given)) == title
+
+
+def test_replicas_without_a_model_are_in_no_pool() -> None:
+    unknown = fleet([replica("a", pool=None)])
+
+    assert fleet_title(unknown) == "No pools to compare"
+    assert "no replica reports a model" in fleet_lead(unknown, [])
 
 
 def test_the_lead_counts_findings_and_names_pools_and_rollouts() -> None:
-    now = summary(by_pool={"a": BAD, "b": ODD})
     rollout = Rollout("b", "0.31.0", "0.32.0", ("x", "y"), 6, NOW, NOW)
 
-    assert fleet_lead(now, ["a"], Inspection(rollouts={"b": rollout})) == (
+    assert fleet_lead(shown(found={"a": BAD, "b": ODD}, rollouts={"b": rollout}), ["a"]) == (
         "2 critical, 1 warning. Not all replicas share prefixes in a. b rollout 0.31.0 → 0.32.0 (2/6)."
     )
-    assert "prefixes in a, b, c and 1 more pool." in fleet_lead(now, list("abcd"), Inspection())
-    assert "no replica reports a model" in fleet_lead(summary(pools=0, read=0), [], Inspection())
-    assert fleet_lead(summary(down=10), ["a"], Inspection()) == (
+    assert "prefixes in a, b, c and 1 more pool." in fleet_lead(shown(), list("abcd"))
+    assert fleet_lead(shown(pools="", unreachable=10), ["a"]) == (
         "All replicas were polled; none returned a usable reply."
     )
 
 
 def test_doubtful_pools_are_named_only_next_to_certain_ones() -> None:
-    lead = fleet_lead(summary(), ["a"], Inspection(), doubtful=["b", "c", "d", "e"])
+    lead = fleet_lead(shown(), ["a"], doubtful=["b", "c", "d", "e"])
 
     assert lead == "Not all replicas share prefixes in a; possibly also in b, c, d and 1 more pool."
-    assert fleet_lead(summary(), [], Inspection(), doubtful=["b"]) == "No findings."
+    assert fleet_lead(shown(), [], doubtful=["b"]) == "No findings."
 
 
 def test_pools_whose_findings_are_suppressed_are_marked() -> None:
@@ -88,8 +103,9 @@ def test_pools_whose_findings_are_suppressed_are_marked() -> None:
         return finding(empty_fleet("prod"), (), pools=(pool,), evidence=(evidence(path),))
 
     def lead(unshared: str, *, active: Sequence[Finding] = (), suppressed: str = "b", doubtful: str = "") -> str:
-        known = Inspection(findings=tuple(active), suppressed=tuple(map(found, suppressed)))
-        return fleet_lead(summary(), list(unshared), known, doubtful=list(doubtful), suppressed=suppressed_pools(known))
+        known = with_findings(shown(), *active, suppressed=tuple(map(found, suppressed)))
+        names = suppressed_pools(known.inspection)
+        return fleet_lead(known, list(unshared), doubtful=list(doubtful), suppressed=names)
 
     assert lead("ab") == "Not all replicas share prefixes in a and b (suppressed)."
     assert "in a and b." in lead("ab", active=[found("b")])
@@ -100,23 +116,21 @@ def test_pools_whose_findings_are_suppressed_are_marked() -> None:
 
 
 def test_no_findings_is_limited_to_the_reported_data() -> None:
-    shared = document()
-    missing = fleet([*alike("chat", 3, shared), down("chat-9"), down("other-1", pool="other")], [shared])
-    now = summarize(missing)
+    missing = fleet([*alike("chat", 3, SHARED), down("chat-9"), down("other-1", pool="other")], [SHARED])
+    skipped = shown(outcomes=(outcome(pool="a", kind=SKIPPED),))
 
-    assert (now.pools, now.read) == (2, 1)
-    assert fleet_lead(summary(found=Tally(unknown=1)), [], Inspection()) == "No findings in the reported data."
-    assert no_findings_sentences(now, missing)[-1] == "Replicas with incomplete data are not counted."
+    assert (len(missing.pools), count_read(missing)) == (2, 1)
+    assert fleet_lead(skipped, []) == "No findings in the reported data."
+    assert no_findings_sentences(missing)[-1] == "Replicas with incomplete data are not counted."
 
 
 def test_a_fleet_without_settings_has_no_evaluated_rules() -> None:
     silent = fleet([replica(f"chat-{number}") for number in range(4)])
-    now = summarize(silent)
     why = "No settings compared: no pool reports its configuration."
 
-    assert fleet_title(now) == NO_RULE
-    assert fleet_lead(now, [], silent.inspection) == why
-    assert fleet_lead(summary(read=0, by_pool={"a": ODD}), [], Inspection()) == f"1 warning. {why}"
+    assert fleet_title(silent) == NO_RULE
+    assert fleet_lead(silent, []) == why
+    assert fleet_lead(shown(read=False, found={"a": ODD}), []) == f"1 warning. {why}"
 
 
 def test_no_findings_counts_evaluated_rules_and_differences_without_a_rule() -> None:
@@ -125,8 +139,8 @@ def test_no_findings_counts_evaluated_rules_and_differences_without_a_rule() -> 
     kinds = enumerate((PASSED, PASSED, SKIPPED, NOT_APPLICABLE))
     some = with_findings(story(), outcomes=tuple(outcome(f"XX-{number}", kind=kind) for number, kind in kinds))
 
-    assert "1 difference without a rule: see Compare." in no_findings_sentences(summarize(other), other)
-    assert no_findings_sentences(summarize(some), some)[0] == "No findings from 2 rules."
+    assert "1 difference without a rule: see Compare." in no_findings_sentences(other)
+    assert no_findings_sentences(some)[0] == "No findings from 2 rules."
 
 
 def test_each_rule_is_counted_once() -> None:

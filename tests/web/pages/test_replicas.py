@@ -8,7 +8,6 @@ import pytest
 from dashboard.views.blocks import SIGNS
 from dashboard.views.overview import overview_figures
 from dashboard.views.replicas import TITLES
-from dashboard.views.summary import summarize
 from tests.builders import document, fleet, replica, story
 from tests.page_runner import address, html, open_page, opened, rerun
 
@@ -45,7 +44,7 @@ def test_filters_are_in_the_url() -> None:
 
 
 def test_the_unknown_figure_of_the_overview_opens_the_replicas_that_it_counts() -> None:
-    figures = {each.label: each for each in overview_figures(story(), summarize(story()))}
+    figures = {each.label: each for each in overview_figures(story())}
     target = figures["Unknown"].link
     assert target is not None
 
