@@ -18,10 +18,9 @@ from dashboard.errors import UnreadableError
 from dashboard.sources.kubernetes import Kubernetes
 from dashboard.sources.prometheus import Prometheus
 from dashboard.sources.routers.answers import FactValues
-from dashboard.sources.routers.balancers import read_stack_health
+from dashboard.sources.routers.kinds import KINDS, read_conf, read_stack_health, read_status, read_version
 from dashboard.sources.routers.llm_d import read_config, read_state
-from dashboard.sources.routers.reader import KINDS, RouterReader, RouterReply, _facts_of
-from dashboard.sources.routers.stores import read_conf, read_status, read_version
+from dashboard.sources.routers.reader import RouterReader, RouterReply, _facts_of
 from dashboard.sources.source import TargetSource
 from dashboard.sources.target_groups import FileSd, HttpSd
 from tests.sources.kubernetes_api import (

@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, TypeVar
 
 from dashboard.config import PollOptions
+from dashboard.config.address import host_port
 from dashboard.config.sources import RouterOptions
 from dashboard.errors import UnreadableError
 from dashboard.fleet import RouterConfig, RouterFact, RouterKind
@@ -17,13 +18,13 @@ from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import ApiKey, find
 from dashboard.sources.http.failures import FORBIDDEN, NOT_FOUND, Endpoint, no_time
 from dashboard.sources.kubernetes.access import find_access
-from dashboard.sources.kubernetes.api import MAX_PAGE_BYTES, Api
-from dashboard.sources.routers.answers import FactValues, RouterApi
-from dashboard.sources.routers.balancers import DYNAMO, PRODUCTION_STACK
-from dashboard.sources.routers.llm_d import LLM_D, STATE, read_config
-from dashboard.sources.routers.pods import RouterPod, find_pods
-from dashboard.sources.routers.stores import LMCACHE, MOONCAKE
+from dashboard.sources.kubernetes.api import CONFIG_MAPS, INFERENCE_POOLS, MAX_PAGE_BYTES, PODS, SERVICES, Api
+from dashboard.sources.kubernetes.pods import Pod
+from dashboard.sources.routers.answers import FactValues, Process
+from dashboard.sources.routers.kinds import KINDS
+from dashboard.sources.routers.llm_d import CONFIG_FILE, STATE, read_config
 from dashboard.sources.source import Deadline
+from dashboard.sources.values import mapping, mappings, text, texts
 from vllm_fleet_provider.shared.redaction import redact
 from vllm_fleet_provider.shared.spelling import canonical_text
 
@@ -31,13 +32,6 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-KINDS = {
-    RouterKind.LLM_D: LLM_D,
-    RouterKind.PRODUCTION_STACK: PRODUCTION_STACK,
-    RouterKind.DYNAMO: DYNAMO,
-    RouterKind.LMCACHE: LMCACHE,
-    RouterKind.MOONCAKE: MOONCAKE,
-}
 NO_KEY = ApiKey(missing="none is given; set authorization of this entry of routers in fleet.yaml")
 # The role in llm-d's chart allows /metrics only: the router asks the API server about each path.
 NO_PATH = f"add {STATE} to the nonResourceURLs of its ClusterRole"
@@ -51,6 +45,14 @@ class RouterReply(NamedTuple):
     source: str
     found: FactValues
     failure: str = ""
+
+
+class RouterPod(NamedTuple):
+    """One pod that runs a router, with what its command line and its ConfigMap say."""
+
+    name: str
+    address: str  # host:port
+    replies: list[RouterReply]
 
 
 class RouterReader:
@@ -75,7 +77,7 @@ class RouterReader:
             return self._kept(options, f"internal error {type(error).__name__}; its last answers stay")
 
     async def _read(self, options: RouterOptions, at: datetime) -> list[RouterConfig]:
-        limits, kind = self._limits, KINDS[options.kind]
+        limits = self._limits
         file = [_read_file(options.config_file)] if options.config_file else []
         most = max(limits.max_answer_bytes, MAX_PAGE_BYTES)
         async with Client(
@@ -90,13 +92,13 @@ class RouterReader:
             try:
                 access = find_access(options.kubeconfig, options.context)
                 api, namespace = Api(client, access, deadline), options.namespace or access.namespace
-                pods = await find_pods(api, options, namespace, options.port or kind.port)
+                pods = await _find_pods(api, options, namespace)
             except UnreadableError as error:
                 return self._kept(options, error.detail)
             urls = [f"{options.scheme}://{pod.address}" for pod in pods]
             answers = await asyncio.gather(*(self._ask(client, options, url, deadline) for url in urls))
             return [
-                self._made(options, pod.name, [*reads, *_read_pod(pod, kind), *file], at)
+                self._made(options, pod.name, [*reads, *pod.replies, *file], at)
                 for pod, reads in zip(pods, answers, strict=True)
             ]
 
@@ -157,14 +159,74 @@ class RouterReader:
         return [replace(each, failures=(visible(f"{name}: {failure}"),)) for each in last]
 
 
-def _read_pod(pod: RouterPod, kind: RouterApi) -> Iterator[RouterReply]:
-    """Yield what the command line of a pod and its ConfigMap say."""
-    source = f"pod {pod.name} (command line)"
-    yield _parse(source, f"{source} ", kind.of_process, pod.process)
-    if pod.config and pod.config.failure:
-        yield RouterReply(pod.config.source, {}, f"{pod.config.source}: {pod.config.failure}")
-    elif pod.config:
-        yield _parse(pod.config.source, f"{pod.config.source} ", read_config, pod.config.content)
+async def _find_pods(api: Api, options: RouterOptions, namespace: str) -> list[RouterPod]:
+    """Return the running pods of a router, in the order of their names. Raise UnreadableError with a sentence."""
+    selector = options.selector or await _selector_of(api, namespace, str(options.inference_pool))
+    found = await api.list_all(PODS, namespace, selector)
+    kind, pods = KINDS[options.kind], []
+    for one in sorted(found.objects, key=lambda each: text(mapping(each, "metadata"), "name")):
+        pod = Pod(one)
+        if pod.has_ended or not pod.address:
+            continue
+        containers = mappings(mapping(one, "spec"), "containers")
+        process = Process(tuple(_arguments(containers)), dict(_environment(containers)))
+        name, source = f"{pod.namespace}/{pod.name}", f"pod {pod.namespace}/{pod.name} (command line)"
+        replies = [_parse(source, f"{source} ", kind.of_process, process)]
+        path = process.option(CONFIG_FILE) if options.kind is RouterKind.LLM_D else None
+        replies += await _read_config_map(api, namespace, one, path) if path else []
+        pods.append(RouterPod(name, host_port(pod.address, options.port or kind.port), replies))
+    if not pods:
+        raise UnreadableError("schema", f"the namespace {namespace} has no running pods with {selector}")
+    return pods
+
+
+async def _selector_of(api: Api, namespace: str, pool: str) -> str:
+    """Return the selector of the Service that an InferencePool names as its endpoint picker."""
+    picker = mapping(mapping(await api.get(INFERENCE_POOLS, namespace, pool), "spec"), "endpointPickerRef")
+    if text(picker, "kind") not in {"", "Service"} or not text(picker, "name"):
+        raise UnreadableError("schema", f"the InferencePool {pool} names no Service as its endpointPickerRef")
+    service = await api.get(SERVICES, namespace, text(picker, "name"))
+    labels = texts(mapping(mapping(service, "spec"), "selector"))
+    if not labels:
+        raise UnreadableError("schema", f"the Service {text(picker, 'name')} has no selector; set selector")
+    return ",".join(f"{name}={value}" for name, value in labels.items())
+
+
+def _arguments(containers: list[Mapping[str, Any]]) -> Iterator[str]:
+    for container in containers:
+        for name in ("command", "args"):
+            given = container.get(name)
+            yield from (each for each in given if isinstance(each, str)) if isinstance(given, list) else ()
+
+
+def _environment(containers: list[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield the variables with a written value: others are of Secrets and ConfigMaps."""
+    for container in containers:
+        for each in mappings(container, "env"):
+            if isinstance(each.get("value"), str):
+                yield text(each, "name"), text(each, "value")
+
+
+async def _read_config_map(api: Api, namespace: str, pod: Mapping[str, Any], path: str) -> list[RouterReply]:
+    """Read the file at a path of a pod; return nothing where it is not mounted from a ConfigMap."""
+    file, spec = PurePosixPath(path), mapping(pod, "spec")
+    mounts = (each for one in mappings(spec, "containers") for each in mappings(one, "volumeMounts"))
+    volume = next(
+        (text(each, "name") for each in mounts if text(each, "mountPath").rstrip("/") == str(file.parent)), ""
+    )
+    source = next(
+        (mapping(each, "configMap") for each in mappings(spec, "volumes") if text(each, "name") == volume), {}
+    )
+    if not (name := text(source, "name")):
+        return []
+    where = f"ConfigMap {namespace}/{name} ({file.name})"
+    try:
+        data = texts(mapping(await api.get(CONFIG_MAPS, namespace, name), "data"))
+    except UnreadableError as error:  # what the router answers may say enough
+        return [RouterReply(where, {}, f"{where}: {error.detail}")]
+    keys = {text(each, "path"): text(each, "key") for each in mappings(source, "items")}
+    content = data.get(keys.get(file.name, file.name), "").encode()
+    return [_parse(where, f"{where} ", read_config, content)]
 
 
 def _read_file(path: Path) -> RouterReply:

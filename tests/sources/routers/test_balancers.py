@@ -11,7 +11,7 @@ from dashboard.errors import UnreadableError
 from dashboard.fleet import FactName
 from dashboard.rules.domain import Router, Store
 from dashboard.sources.routers.answers import Process
-from dashboard.sources.routers.balancers import (
+from dashboard.sources.routers.kinds import (
     read_dynamo_metrics,
     read_dynamo_process,
     read_stack_health,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dashboard.errors import UnreadableError
 from dashboard.fleet import FactName
 from dashboard.rules.domain import Store
-from dashboard.sources.routers.stores import read_conf, read_master, read_status, read_version
+from dashboard.sources.routers.kinds import read_conf, read_master, read_status, read_version
 from tests.sources.routers.fixture_files import fixture, obeys_the_law
 from tests.strategies import json_named
 

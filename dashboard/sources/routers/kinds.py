@@ -1,19 +1,22 @@
-"""The routers of vLLM's production-stack and of Dynamo.
+"""The kinds of routers and KV stores: the routers of vLLM's production-stack and of Dynamo, LMCache, Mooncake's master.
 
-Read in vllm-project/production-stack (src/vllm_router/parsers/parser.py, services/metrics_service) and ai-dynamo/dynamo
-(components/src/dynamo/frontend, lib/runtime/src/metrics/prometheus_names.rs).
+Read in vllm-project/production-stack (src/vllm_router/parsers/parser.py, services/metrics_service), ai-dynamo/dynamo
+(components/src/dynamo/frontend, lib/runtime/src/metrics/prometheus_names.rs), LMCache/LMCache
+(lmcache/v1/internal_api_server) and kvcache-ai/Mooncake (mooncake-store, its metrics).
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from dashboard.errors import UnreadableError
-from dashboard.fleet import FactName
+from dashboard.fleet import FactName, RouterKind
 from dashboard.rules.domain import Router, Store
 from dashboard.sources.routers.answers import FactValues, Process, RouterApi, is_count, read_samples, to_count
+from dashboard.sources.routers.llm_d import LLM_D
 from dashboard.sources.values import mapping, text
 from dashboard.vllm.reading import parse_json
 
-MAX_NODES = 5_000  # of JSON
+MAX_NODES = 5_000  # of JSON; LMCache has some 100 options
 HEALTHY = "vllm:healthy_pods_total"  # one sample for each server
 # kvaware asks LMCache's controller, which knows chunks and not vLLM's blocks: no value of `router` is right.
 LOGICS = {
@@ -33,6 +36,8 @@ MODES = {
 }
 NO_EVENTS = "no-router-kv-events"  # it estimates caches from its own decisions
 OFF = frozenset({"0", "false", "no", "off"})
+CONF, STATUS, VERSION = "/conf?names=chunk_size,pre_caching_hash_algorithm", "/status", "/lmc_version"
+CLIENTS = "master_active_clients"
 
 
 def read_stack_metrics(body: bytes) -> FactValues:
@@ -90,3 +95,54 @@ def read_dynamo_process(process: Process) -> FactValues:
 
 PRODUCTION_STACK = RouterApi(8001, {"/metrics": read_stack_metrics, "/health": read_stack_health}, read_stack_process)
 DYNAMO = RouterApi(8000, {"/metrics": read_dynamo_metrics}, read_dynamo_process)
+
+
+def read_conf(body: bytes) -> FactValues:
+    """Read the options of an LMCache server on which its keys depend."""
+    answer = parse_json(body, MAX_NODES)
+    if not isinstance(answer, dict) or not is_count(answer.get("chunk_size")):
+        raise UnreadableError("schema", "answers /conf without a chunk_size; check that LMCache's API server is there")
+    return _of_options(answer, "pre_caching_hash_algorithm")
+
+
+def _of_options(answer: Mapping[str, Any], name: str) -> FactValues:
+    found: dict[FactName, Any] = {FactName.KV_STORE: Store.LMCACHE, FactName.CHUNK_SIZE: answer["chunk_size"]}
+    algorithm = text(answer, name)
+    return found | ({FactName.KEY_ALGORITHM: algorithm} if algorithm else {})
+
+
+def read_status(body: bytes) -> FactValues:
+    """Read the options in force of LMCache's multiprocess server."""
+    answer = parse_json(body, MAX_NODES)
+    if not isinstance(answer, dict) or not is_count(answer.get("chunk_size")):
+        raise UnreadableError("schema", "answers /status without a chunk_size; check that LMCache is there")
+    return _of_options(answer, "hash_algorithm")
+
+
+def read_version(body: bytes) -> FactValues:
+    """Read the version of an LMCache server, a JSON string."""
+    answer = parse_json(body, MAX_NODES)
+    return {FactName.VERSION: answer} if isinstance(answer, str) and answer else {}
+
+
+def read_master(body: bytes) -> FactValues:
+    """Read the number of clients of a Mooncake master: one for each rank of the replicas."""
+    clients = [each.value for each in read_samples(body, {CLIENTS})]
+    if not clients:
+        raise UnreadableError("schema", f"answers /metrics without {CLIENTS}; check that Mooncake's master is there")
+    return {FactName.KV_STORE: Store.MOONCAKE, FactName.CLIENTS: int(clients[0]) if 0 <= clients[0] < 2**31 else 0}
+
+
+# The first is of the server inside vLLM, the second of the multiprocess server.
+LMCACHE = RouterApi(
+    6999, {CONF: read_conf, STATUS: read_status, VERSION: read_version}, one_of=frozenset({CONF, STATUS, VERSION})
+)
+MOONCAKE = RouterApi(9003, {"/metrics": read_master})
+
+KINDS = {
+    RouterKind.LLM_D: LLM_D,
+    RouterKind.PRODUCTION_STACK: PRODUCTION_STACK,
+    RouterKind.DYNAMO: DYNAMO,
+    RouterKind.LMCACHE: LMCACHE,
+    RouterKind.MOONCAKE: MOONCAKE,
+}
