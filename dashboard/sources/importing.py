@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
 
@@ -93,8 +93,6 @@ _WHOLE: tuple[tuple[str, frozenset[str]], ...] = (
     ("/version", frozenset({"version", "rust_frontend_version"})),
 )
 _WHAT_TO_DROP = "drop an exported snapshot, the output of poll --format json --full, or answers saved by curl."
-
-Fleets = TypeVar("Fleets")
 
 
 class File(NamedTuple):
@@ -228,27 +226,15 @@ def _kind(value: Any) -> str:
 
 
 class ImportedFleet(NamedTuple):
-    """An imported fleet, its file, and the name and notes in that file. The fleet of answers has no file: empty."""
+    """An imported fleet as bytes that can be frozen, its description, its file, and the name and notes in that file.
 
-    file: str
-    fleet: Fleet
-    carried: ExportMetadata
-
-
-class SnapshotDraft(NamedTuple):
-    """A fleet that can be frozen: its file, its content, its description, and the name and notes in the file."""
+    The fleet of answers has no file: empty.
+    """
 
     file: str
     content: bytes
     metadata: SnapshotMetadata
     carried: ExportMetadata
-
-
-class Import(NamedTuple, Generic[Fleets]):
-    """The fleets of an import, and the refused files."""
-
-    fleets: tuple[Fleets, ...]
-    refused: tuple[RefusedFile, ...]
 
 
 def import_files(
@@ -259,7 +245,7 @@ def import_files(
     policy: Policy | None = None,
     ignore: Sequence[str] = (),
     wait: Callable[[], None] = lambda: None,
-) -> Import[SnapshotDraft]:
+) -> tuple[list[ImportedFleet], list[RefusedFile]]:
     """Do what `imported` does within limits of memory and time; raise SnapshotError beyond these.
 
     `wait` is called where another import is being read: one is at a time.
@@ -268,12 +254,12 @@ def import_files(
     answered = child.run_limited(__name__, lambda: pickle.dumps(sent), wait=wait)
     line, _, rest = answered.partition(b"\n")
     head = json.loads(line)
-    fleets: list[SnapshotDraft] = []
+    fleets: list[ImportedFleet] = []
     for file, size, metadata, export in head["fleets"]:
         content, rest = rest[:size], rest[size:]
         parts = SnapshotMetadata.model_validate_json(metadata), ExportMetadata.model_validate_json(export)
-        fleets.append(SnapshotDraft(file, content, *parts))
-    return Import(tuple(fleets), tuple(RefusedFile(*each) for each in head["refused"]))
+        fleets.append(ImportedFleet(file, content, *parts))
+    return fleets, [RefusedFile(*each) for each in head["refused"]]
 
 
 def main() -> None:
@@ -281,20 +267,19 @@ def main() -> None:
     child.limit()
     redacted, files, at, name, policy, ignore = pickle.loads(sys.stdin.buffer.read())  # noqa: S301  ours wrote it
     redaction.adopt(redacted)
-    found = imported(files, at, name, policy=policy, ignore=ignore)
-    contents = [content_of(fleet) for _, fleet, _ in found.fleets]
-    fleets = [
-        (file, len(content), describe_fleet(fleet, "", at).model_dump_json(), carried.model_dump_json(by_alias=True))
-        for (file, fleet, carried), content in zip(found.fleets, contents, strict=True)
+    fleets, refused = imported(files, at, name, policy=policy, ignore=ignore)
+    described = [
+        (each.file, len(each.content), each.metadata.model_dump_json(), each.carried.model_dump_json(by_alias=True))
+        for each in fleets
     ]
-    head = json.dumps({"fleets": fleets, "refused": found.refused})
-    sys.stdout.buffer.write(b"\n".join((head.encode(), b"".join(contents))))
+    head = json.dumps({"fleets": described, "refused": refused})
+    sys.stdout.buffer.write(b"\n".join((head.encode(), b"".join(each.content for each in fleets))))
 
 
 def imported(
     files: Sequence[File], at: datetime, name: str, *, policy: Policy | None = None, ignore: Sequence[str] = ()
-) -> Import[ImportedFleet]:
-    """Make fleets of files. An unusable file is refused with a sentence; the others are imported.
+) -> tuple[list[ImportedFleet], list[RefusedFile]]:
+    """Return the fleets of files, and the unusable files, each refused with a sentence.
 
     A file of answers has no time of its own: their data is as of `at`. Their fleet gets `name`, `policy` and `ignore`.
     A saved fleet has its own time, name and policy.
@@ -310,7 +295,7 @@ def imported(
             replica, path = answer_of(file.name, content, named)
             if path == SAVED_FLEET:
                 carried = read_export_metadata(file.content)
-                fleets.append(ImportedFleet(shown(file.name), read_snapshot(content), carried))
+                fleets.append(_as_bytes(shown(file.name), read_snapshot(content), at, carried))
                 continue
         except SnapshotError as error:
             refused.append(RefusedFile(shown(file.name), str(error)))
@@ -331,8 +316,12 @@ def imported(
     ]
     if snapshots:
         read = read_fleet(name, snapshots, polled_at=at, interval=_INTERVAL, ignore=ignore, policy=policy)
-        fleets.append(ImportedFleet("", assemble(read, at), ExportMetadata()))
-    return Import(tuple(fleets), tuple(refused))
+        fleets.append(_as_bytes("", assemble(read, at), at, ExportMetadata()))
+    return fleets, refused
+
+
+def _as_bytes(file: str, fleet: Fleet, at: datetime, carried: ExportMetadata) -> ImportedFleet:
+    return ImportedFleet(file, content_of(fleet), describe_fleet(fleet, "", at), carried)
 
 
 def _within_limits(files: Sequence[File], refused: list[RefusedFile]) -> Iterable[tuple[File, bytes]]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self, TypeVar, cast
 import httpx2
 
 from dashboard import __version__
+from dashboard.errors import UnreadableError
 from dashboard.fleet import Failure, Target, TargetAccess
 from dashboard.sources.http import failures
 from dashboard.sources.http.credentials import ApiKey, grant
@@ -76,43 +77,38 @@ def _quote(path: str) -> bytes:
     return httpx2.URL(f"http://server{path}").raw_path
 
 
-class BodyTooLargeError(Exception):
-    """The decompressed body passes the limit. `Body.content` has the beginning."""
-
-
-class BodyEncodingError(Exception):
-    """The body does not match its Content-Encoding, or the encoding was not requested."""
-
-
 class Body:
-    """A body that grows up to `limit` decompressed bytes. `encoding` is the Content-Encoding header."""
+    """A body that grows up to `limit` decompressed bytes. `encoding` is the Content-Encoding header.
+
+    Each method raises UnreadableError with the end of a sentence; `content` then has the beginning.
+    """
 
     def __init__(self, encoding: str, limit: int) -> None:
         name = encoding.strip().lower()
         if name not in COMPRESSED | {"", "identity"}:
-            raise BodyEncodingError("an encoding that was not asked for")
+            raise UnreadableError("decode", "an encoding that was not asked for")
         self.content = bytearray()
         self._limit = limit
         self._began = False
         self._unpack = zlib.decompressobj(GZIP_OR_ZLIB) if name in COMPRESSED else None
 
     def feed(self, chunk: bytes) -> None:
-        """Add one chunk; raise BodyTooLargeError at the limit."""
+        """Add one chunk. Raise UnreadableError at the limit."""
         self._began = True
         room = self._limit - len(self.content) + 1
         if self._unpack is not None:
             try:
                 chunk = self._unpack.decompress(chunk, room)
             except zlib.error as error:
-                raise BodyEncodingError("broken gzip") from error
+                raise UnreadableError("decode", "broken gzip") from error
         self.content += chunk[:room]
         if len(self.content) > self._limit:
-            raise BodyTooLargeError
+            raise UnreadableError("too_large", f"more than {self._limit / 2**20:.3g} MiB; the rest was not read")
 
     def end(self) -> None:
-        """Raise BodyEncodingError when the compressed stream was cut off."""
+        """Raise UnreadableError when the compressed stream was cut off."""
         if self._unpack is not None and self._began and not self._unpack.eof:
-            raise BodyEncodingError("gzip that is cut off")
+            raise UnreadableError("decode", "gzip that is cut off")
 
 
 class Patience:
@@ -330,8 +326,6 @@ class _Exchange:
             async for chunk in stream:
                 self._body.feed(chunk)
             self._body.end()
-        except BodyTooLargeError:
-            return failure or failures.too_large(self._endpoint, self._limit)
-        except BodyEncodingError as error:
-            return failure or failures.badly_encoded(self._endpoint, str(error))
+        except UnreadableError as error:
+            return failure or failures.bad_body(self._endpoint, error)
         return failure

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import httpx2
 
+from dashboard.errors import UnreadableError
 from dashboard.fleet import Failure, FailureKind
 from dashboard.fleet.formatting import one_line
 from dashboard.sources.http.credentials import ApiKey
@@ -75,21 +76,15 @@ def poll_over(endpoint: Endpoint) -> Failure:
     return Failure(FailureKind.TIMEOUT, said)
 
 
-def too_large(endpoint: Endpoint, limit: int) -> Failure:
-    """Return the failure: a body has more than `limit` bytes after decompression."""
-    said = f"{endpoint.where} answered {endpoint.path} with more than {limit / 2**20:.3g} MiB; the rest was not read."
-    return Failure(FailureKind.TOO_LARGE, said)
-
-
 def too_costly(endpoint: Endpoint, seconds: float) -> Failure:
     """Return the failure: earlier answers used up the processor time of the replica."""
     said = f"{endpoint.where}: its answers took more than {seconds:.3g} s to parse; {endpoint.path} was not asked for."
     return Failure(FailureKind.TOO_LARGE, f"{said} Check what answers there.")
 
 
-def badly_encoded(endpoint: Endpoint, how: str) -> Failure:
-    """Return the failure: a body cannot be unpacked."""
-    return Failure(FailureKind.DECODE, f"{endpoint.where} answered {endpoint.path} with {how}.")
+def bad_body(endpoint: Endpoint, error: UnreadableError) -> Failure:
+    """Return the failure: a body is too large, or cannot be unpacked."""
+    return Failure(FailureKind(error.kind), f"{endpoint.where} answered {endpoint.path} with {error.detail}.")
 
 
 def unread(endpoint: Endpoint, mistake: Exception) -> Failure:

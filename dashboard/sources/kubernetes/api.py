@@ -17,6 +17,7 @@ PAGE = 250  # objects; kubectl takes 500. A pod has 5 to 20 KB
 MAX_PAGE_BYTES = 32 * 2**20
 MAX_NODES = 1_000_000  # of JSON; a pod has about 500
 GONE = 410  # the version of the list is no longer known
+EXPIRED = "expired"  # kind of the error where the next page of a list, or what changed since it, is no longer there
 WATCH_SECONDS = 1  # the least that the API server takes; what changed since a version is sent at once
 WATCH_GRACE_SECONDS = 2.0  # for a watch to end after them
 MOST_PAGES = 1_000  # of a list: five times those of MAX_TARGETS pods; bounds a server that always has another one
@@ -41,10 +42,6 @@ CONFIG_MAPS = Resource("", "v1", "configmaps")
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices")
 INFERENCE_POOLS = Resource("inference.networking.k8s.io", "v1", "inferencepools")
 WATCHED = (PODS, ENDPOINT_SLICES, INFERENCE_POOLS)  # of the others single objects are read
-
-
-class ExpiredError(Exception):
-    """The next page of a list, or what changed since it, is no longer there."""
 
 
 class ListChanges(NamedTuple):
@@ -76,17 +73,17 @@ class Api:
                 async for version_of_page, page in self._pages(resource, namespace, selector):
                     version = version or version_of_page  # the same on all pages
                     found += page
-                    if len(found) > MAX_TARGETS:
-                        raise UnreadableError("schema", f"more than {MAX_TARGETS:,} {resource.plural}; narrow selector")
-            except ExpiredError:
-                continue
+            except UnreadableError as error:
+                if error.kind == EXPIRED:
+                    continue
+                raise
             return ListChanges(found, version)
         raise UnreadableError("status", f"the list of {resource.plural} changes faster than it can be read")
 
     async def watch(self, resource: Resource, namespace: str, selector: str, version: str) -> ListChanges:
         """Return what changed since a version ("Efficient detection of changes"), and wait for no more.
 
-        Raise ExpiredError for a version that is no longer known, UnreadableError with a sentence for another failure.
+        Raise UnreadableError, also for a version that is no longer known: a list is the way out.
         """
         query = {
             "labelSelector": selector,
@@ -101,7 +98,7 @@ class Api:
         for event in map(_object, parse_json(b"[%s]" % b",".join(body.splitlines()), MAX_NODES)):  # one on each line
             kind, one = text(event, "type"), mapping(event, "object")
             if kind == "ERROR":
-                raise ExpiredError  # with 410 or not: a list is the way out
+                raise UnreadableError(EXPIRED, "ends the watch with an error")  # with 410 or not
             meta = mapping(one, "metadata")
             name, version = text(meta, "name"), text(meta, "resourceVersion") or version
             if kind == "DELETED":
@@ -116,12 +113,15 @@ class Api:
         self, resource: Resource, namespace: str, selector: str
     ) -> AsyncIterator[tuple[str, list[Mapping[str, Any]]]]:
         query = {"labelSelector": selector, "limit": str(PAGE)}
+        number = 0
         for _ in range(MOST_PAGES):
             page = _object(parse_json(await self._ask(resource, namespace, "", query, "list"), MAX_NODES))
             if not isinstance(page.get("items"), list):
                 raise UnreadableError("schema", f"answers with no list of {resource.plural}")
-            meta = mapping(page, "metadata")
-            yield text(meta, "resourceVersion"), mappings(page, "items")
+            objects, meta = mappings(page, "items"), mapping(page, "metadata")
+            if (number := number + len(objects)) > MAX_TARGETS:
+                raise UnreadableError("schema", f"more than {MAX_TARGETS:,} {resource.plural}; narrow selector")
+            yield text(meta, "resourceVersion"), objects
             if not (token := text(meta, "continue")):
                 return
             query["continue"] = token
@@ -149,7 +149,7 @@ class Api:
             trust=self._access.trust,
         )
         if answer.status == GONE and query:
-            raise ExpiredError
+            raise UnreadableError(EXPIRED, f"the list of {resource.plural} expired")
         if answer.status == FORBIDDEN:
             raise UnreadableError("unauthorized", _forbidden(resource, namespace, verb))
         if answer.status == NOT_FOUND:

@@ -19,7 +19,6 @@ from dashboard.sources.kubernetes.api import (
     MAX_PAGE_BYTES,
     PODS,
     Api,
-    ExpiredError,
     Resource,
 )
 from dashboard.sources.kubernetes.pods import MOST_PORTS, OF_SERVICE, Pod, make_pod_targets, make_slice_targets
@@ -36,14 +35,6 @@ class ListQuery(NamedTuple):
     ports: tuple[str, ...] = ()
 
 
-class ListState(NamedTuple):
-    """The targets by the name of their object, at a version of the list."""
-
-    query: ListQuery
-    version: str
-    targets: Mapping[str, tuple[Target, ...]]
-
-
 class Kubernetes:
     """One `kubernetes` entry of the options."""
 
@@ -58,7 +49,10 @@ class Kubernetes:
         chosen = next(f"{kind}/{name}" for kind, name in named.items() if name)
         self.name = "/".join(filter(None, ("kubernetes", options.namespace, chosen)))
         self._listing = Listing(self.name, ())
-        self._state: ListState | None = None
+        # Of the last list: the query, its version, empty where it failed, and the targets by the name of their object.
+        self._query: ListQuery | None = None
+        self._version = ""
+        self._targets: Mapping[str, tuple[Target, ...]] = {}
 
     async def read(self) -> list[Listing]:
         limits = self._limits
@@ -73,24 +67,24 @@ class Kubernetes:
         return [self._listing]
 
     async def _find(self, api: Api, namespace: str) -> list[Target]:
-        query = await self._query(api, namespace)
-        before, self._state = self._state, None
+        query = await self._make_query(api, namespace)
+        version, self._version = self._version, ""
         changes, targets = None, dict[str, tuple[Target, ...]]()
-        if before and before.query == query and before.version:
-            with suppress(ExpiredError, UnreadableError):  # a list is the way out, also where a Role has no `watch`
-                changes = await api.watch(*query[:3], before.version)
-                targets = {name: each for name, each in before.targets.items() if name not in changes.gone}
+        if version and query == self._query:
+            with suppress(UnreadableError):  # a list is the way out, also where a Role has no `watch`
+                changes = await api.watch(*query[:3], version)
+                targets = {name: each for name, each in self._targets.items() if name not in changes.gone}
         changes = changes or await api.list_all(*query[:3])
         for one in changes.objects:
             targets[text(mapping(one, "metadata"), "name")] = tuple(self._make(one, query))
         if sum(map(len, targets.values())) > MAX_TARGETS:
             raise UnreadableError("schema", f"more than {MAX_TARGETS:,} targets; narrow selector")
-        self._state = ListState(query, changes.version, targets)
+        self._query, self._version, self._targets = query, changes.version, targets
         found = [each for name in sorted(targets) for each in targets[name]]
         # While a Service changes, an endpoint can be in two slices: the first one counts.
         return list({each.id: each for each in reversed(found)}.values())[::-1]
 
-    async def _query(self, api: Api, namespace: str) -> ListQuery:
+    async def _make_query(self, api: Api, namespace: str) -> ListQuery:
         options = self._options
         if options.service:
             return ListQuery(ENDPOINT_SLICES, namespace, f"{OF_SERVICE}={options.service}")

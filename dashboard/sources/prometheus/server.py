@@ -27,10 +27,6 @@ BIG = 2**20  # bytes of an answer that is read in a thread: 20 ms, in which no r
 MOST_ADDRESSES = 1_000  # of one query for some replicas: 25 KB of text
 
 
-class TooLargeError(Exception):
-    """The answer is larger than max_answer_bytes."""
-
-
 class PrometheusServer:
     """Asks by `client`, a new one at each poll. `by` are the labels of the series that are asked for at each poll."""
 
@@ -48,10 +44,9 @@ class PrometheusServer:
         options, before = self._options, len(self._labels)
         answers: list[QueryResult] = []
         if not self._is_split:
-            try:
-                answers.append(await self._ask(client, replicas_query(options.selector, by=self._by), deadline))
-            except TooLargeError:
-                self._is_split = True
+            whole = await self._ask(client, replicas_query(options.selector, by=self._by), deadline)
+            self._is_split = whole is None
+            answers += [whole] if whole else []
         if self._is_split:
             addresses = await self._ask_for_addresses(client, deadline)
             answers.append(addresses._replace(samples=()))
@@ -71,23 +66,24 @@ class PrometheusServer:
         while waiting:
             part = waiting.pop(0)
             query = replicas_query(self._options.selector, self._options.address_label, part, by)
-            try:
-                yield await self._ask(client, query, deadline)
-            except TooLargeError:
-                middle = len(part) // 2
-                if not middle:
-                    raise self._too_large() from None
-                waiting[:0] = part[:middle], part[middle:]
+            answer = await self._ask(client, query, deadline)
+            if answer is not None:
+                yield answer
+                continue
+            middle = len(part) // 2
+            if not middle:
+                raise self._too_large()
+            waiting[:0] = part[:middle], part[middle:]
 
     async def _ask_for_addresses(self, client: Client, deadline: Deadline) -> QueryResult:
-        try:
-            return await self._ask(
-                client, addresses_query(self._options.selector, self._options.address_label), deadline
-            )
-        except TooLargeError:
-            raise self._too_large() from None
+        query = addresses_query(self._options.selector, self._options.address_label)
+        answer = await self._ask(client, query, deadline)
+        if answer is None:
+            raise self._too_large()
+        return answer
 
-    async def _ask(self, client: Client, query: str, deadline: Deadline) -> QueryResult:
+    async def _ask(self, client: Client, query: str, deadline: Deadline) -> QueryResult | None:
+        """Return the answer; None where it is larger than max_answer_bytes. Raise UnreadableError."""
         options = self._options
         own = options.authorization
         answer = await client.fetch(
@@ -105,7 +101,7 @@ class PrometheusServer:
                 return _read(answer.body, known)
             return await asyncio.to_thread(_read, answer.body, known)
         if answer.failure.kind is FailureKind.TOO_LARGE and answer.status == 200:  # noqa: PLR2004
-            raise TooLargeError
+            return None
         said = said_error(answer.body)
         raise UnreadableError(answer.failure.kind, f"{answer.failure.detail.removesuffix('.')}{said and f': {said}'}")
 

@@ -269,10 +269,9 @@ def _import(
     frozen: dict[str, str] = {}
     try:
         contents = [File(each.name, each.getvalue()) for each in files]
-        fleets, found = import_files(contents, at, name, policy=live.policy, ignore=live.ignored, wait=wait)
+        fleets, refused = import_files(contents, at, name, policy=live.policy, ignore=live.ignored, wait=wait)
     except SnapshotError as error:
-        fleets, found = (), (RefusedFile(count(len(files), "file"), str(error)),)
-    refused = list(found)
+        fleets, refused = [], [RefusedFile(count(len(files), "file"), str(error))]
     name_of_answers = f"{FLEET_NAME} {iso(at)}" if name == FLEET_NAME else f"{name}, imported {iso(at)}"
     for file, content, sidecar, carried in fleets:
         called = carried.name or (file.partition(".json")[0] if file else name_of_answers)

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.documents.load import read_snapshot
 from dashboard.rules.findings import Severity
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.sources.importing import File, imported
@@ -11,7 +12,7 @@ from dashboard.store.snapshots import Snapshots
 from tests.builders import HOSTILE
 from tests.captured import SERVER_INFO
 from tests.saved_fleets import built_of_captures, saved
-from tests.sources.importing.dropped import AT, LLAMA, drop, fleet_of
+from tests.sources.importing.dropped import AT, LLAMA, fleet_of
 from vllm_fleet_provider.shared.redaction import MARKER
 
 
@@ -25,9 +26,10 @@ def test_an_exported_snapshot_keeps_its_id(tmp_path: Path) -> None:
 
 
 def test_each_saved_fleet_has_the_name_of_its_file(demo_fleet: Fleet) -> None:
-    found = drop(("monday.json", saved(demo_fleet)), ("tuesday.json", saved(built_of_captures())))
+    files = [File("monday.json", saved(demo_fleet)), File("tuesday.json", saved(built_of_captures()))]
+    fleets, _ = imported(files, AT, "x")
 
-    assert [(each.file, each.fleet.name) for each in found.fleets] == [
+    assert [(each.file, read_snapshot(each.content).name) for each in fleets] == [
         ("monday.json", "demo"),
         ("tuesday.json", "captures"),
     ]
@@ -43,10 +45,10 @@ def test_answers_have_the_time_of_the_import() -> None:
 
 def test_answers_are_evaluated_with_the_given_policy() -> None:
     policy = Policy(rules={"RT-01": RuleChange(severity=Severity.INFO)})
-    found = imported([File("a.json", LLAMA.answers[SERVER_INFO])], AT, "x", policy=policy, ignore=("a.*",))
+    fleet = fleet_of(("a.json", LLAMA.answers[SERVER_INFO]), policy=policy, ignore=("a.*",))
 
-    assert found.fleets[0].fleet.policy == policy
-    assert found.fleets[0].fleet.ignored == ("a.*",)
+    assert fleet.policy == policy
+    assert fleet.ignored == ("a.*",)
 
 
 def test_secrets_in_answers_file_names_and_saved_fleets_are_redacted() -> None:

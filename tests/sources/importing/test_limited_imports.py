@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 
@@ -39,14 +40,15 @@ def test_a_bomb_of_tiny_objects_is_refused_without_memory_of_this_process() -> N
     raw = bomb()
     assert len(raw) < 90_000
     before = most_memory()
-    found = import_files([File("fleet.json.gz", raw)], AT, "x")
+    fleets, refused = import_files([File("fleet.json.gz", raw)], AT, "x")
     assert most_memory() - before < 50_000_000
-    assert found.fleets == ()
-    (refused,) = found.refused
-    assert refused == (
-        "fleet.json.gz",
-        "It has more than 5,000,000 JSON nodes; save one pool at a time: poll --format json --full --pool NAME.",
-    )
+    assert fleets == []
+    assert refused == [
+        (
+            "fleet.json.gz",
+            "It has more than 5,000,000 JSON nodes; save one pool at a time: poll --format json --full --pool NAME.",
+        )
+    ]
 
 
 def test_the_limited_process_has_the_same_additional_secrets() -> None:
@@ -56,7 +58,7 @@ def test_the_limited_process_has_the_same_additional_secrets() -> None:
     try:
         also_redact(["licence"], [])
         redact_keys(["our-key-7Qz2"])
-        (fleet,) = import_files([File("a.json", answer)], AT, "x").fleets
+        (fleet,), _ = import_files([File("a.json", answer)], AT, "x")
     finally:
         adopt(before)
 
@@ -161,14 +163,10 @@ def test_the_limited_process_gives_the_same_result() -> None:
         File("broken.json", b"{"),
         File("old.json", content_of(built_of_captures(capture("llama")))),
     ]
-    policy = policy_of(Options())
-    there = import_files(files, AT, "x", policy=policy, ignore=("a.*",))
-    here = imported(files, AT, "x", policy=policy, ignore=("a.*",))
-    assert there.refused == here.refused
-    assert [(file, content, carried) for file, content, _, carried in there.fleets] == [
-        (file, content_of(fleet), carried) for file, fleet, carried in here.fleets
-    ]
-    assert [each.metadata for each in there.fleets] == [describe_fleet(fleet, "", AT) for _, fleet, _ in here.fleets]
+    options: dict[str, Any] = {"policy": policy_of(Options()), "ignore": ("a.*",)}
+    fleets, refused = import_files(files, AT, "x", **options)
+    assert (fleets, refused) == imported(files, AT, "x", **options)
+    assert (len(fleets), len(refused)) == (2, 1)
 
 
 def test_the_nodes_of_a_snapshot_are_limited(tmp_path: Path) -> None:

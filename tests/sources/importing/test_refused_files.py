@@ -83,35 +83,35 @@ def test_unpacking_ends_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_usable_files_are_imported_with_unusable_ones() -> None:
-    found = drop(
+    (fleet,), refused = drop(
         ("a.json", b"nonsense"), ("chat-1.json", LLAMA.answers[SERVER_INFO]), ("b.json", b"<html>"), ("c.json", b"{}")
     )
 
-    assert [refused.name for refused in found.refused] == ["a.json", "b.json", "c.json"]
-    assert [each.name for each in found.fleets[0].fleet.replicas] == ["chat-1"]
+    assert [each.name for each in refused] == ["a.json", "b.json", "c.json"]
+    assert [each.name for each in fleet.replicas] == ["chat-1"]
 
 
 def test_files_and_bytes_of_an_import_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importing, "MAX_FILES", 3)
-    found = drop(*[(f"chat-{number}.json", LLAMA.answers[SERVER_INFO]) for number in range(9)])
-    assert len(found.fleets[0].fleet.replicas) == 3
-    assert "limit of an import is 3 files" in found.refused[0].why
+    (fleet,), refused = drop(*[(f"chat-{number}.json", LLAMA.answers[SERVER_INFO]) for number in range(9)])
+    assert len(fleet.replicas) == 3
+    assert "limit of an import is 3 files" in refused[0].why
 
     monkeypatch.setattr(importing, "MAX_TOTAL_BYTES", 3 * len(LLAMA.answers[SERVER_INFO]) // 2)
-    found = drop(*[(f"chat-{number}.json", LLAMA.answers[SERVER_INFO]) for number in range(2)])
-    assert len(found.fleets[0].fleet.replicas) == 1
-    assert "import it separately" in found.refused[0].why
+    (fleet,), refused = drop(*[(f"chat-{number}.json", LLAMA.answers[SERVER_INFO]) for number in range(2)])
+    assert len(fleet.replicas) == 1
+    assert "import it separately" in refused[0].why
 
 
 @given(st.binary(max_size=200), st.text(max_size=20))
 def test_any_bytes_under_any_name_are_imported_or_refused(content: bytes, name: str) -> None:
-    found = drop((name, content))
+    fleets, refused = drop((name, content))
 
-    assert len(found.fleets) + len(found.refused) == 1
+    assert len(fleets) + len(refused) == 1
 
 
 @given(st.sampled_from(sorted(KINDS)), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
 def test_any_json_under_any_path_is_imported_or_refused(kind: str, content: object) -> None:
-    found = drop((f"chat-1.{kind}.json", json.dumps(content).encode()))
+    fleets, refused = drop((f"chat-1.{kind}.json", json.dumps(content).encode()))
 
-    assert len(found.fleets) + len(found.refused) >= 1
+    assert len(fleets) + len(refused) >= 1

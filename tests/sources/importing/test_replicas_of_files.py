@@ -132,17 +132,19 @@ def test_one_process_under_two_names_is_not_a_shared_address() -> None:
 
 
 def test_an_unreadable_answer_makes_its_replica_partial() -> None:
-    found = drop(("chat-1.server_info.json", LLAMA.answers[SERVER_INFO]), ("chat-1.metrics.txt", b"no metrics"))
+    (fleet,), refused = drop(
+        ("chat-1.server_info.json", LLAMA.answers[SERVER_INFO]), ("chat-1.metrics.txt", b"no metrics")
+    )
 
-    (replica,) = found.fleets[0].fleet.replicas
+    (replica,) = fleet.replicas
     assert replica.state == ReplicaState.PARTIAL
     assert replica.failure is not None
     assert "vllm:" in replica.failure.detail
-    assert found.refused[0].name == "chat-1.metrics.txt"
+    assert refused[0].name == "chat-1.metrics.txt"
 
 
 def test_a_duplicate_answer_is_refused_with_the_naming_of_files() -> None:
-    found = drop(("server_info.json", LLAMA.answers[SERVER_INFO]), ("server_info.json", b"{}"))
+    (fleet,), refused = drop(("server_info.json", LLAMA.answers[SERVER_INFO]), ("server_info.json", b"{}"))
 
-    assert len(found.fleets[0].fleet.replicas) == 1
-    assert "chat-1.server_info.json" in found.refused[0].why
+    assert len(fleet.replicas) == 1
+    assert "chat-1.server_info.json" in refused[0].why
