@@ -139,20 +139,22 @@ def devices_of(dp_rank: int, devices: Sequence[DeviceReply]) -> tuple[Device, ..
 
 def _device(dp_rank: int, device: DeviceReply) -> Device:
     capability = device.compute_capability
-    return Device(
+    known = Device(
         dp_rank,
         device.rank,
         device.name,
         device.total_memory_bytes,
         f"{capability.major}.{capability.minor}" if capability else None,
         device.num_compute_units,
-        *(_own_parts(device) if isinstance(device, EngineDevice) else ()),
     )
-
-
-def _own_parts(device: EngineDevice) -> tuple[int | None, int | None, WorkerMemory | None]:
+    if not isinstance(device, EngineDevice):
+        return known
     memory = WorkerMemory(**device.memory.model_dump())
-    return device.tensor_parallel_rank, device.pipeline_parallel_rank, memory if any(memory) else None
+    return known._replace(
+        tensor_parallel_rank=device.tensor_parallel_rank,
+        pipeline_parallel_rank=device.pipeline_parallel_rank,
+        memory=memory if any(memory) else None,
+    )
 
 
 def groups_of(dp_rank: int, groups: Sequence[Group]) -> tuple[KVCacheGroup, ...]:
