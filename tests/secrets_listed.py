@@ -47,5 +47,5 @@ BROKEN: Mapping[str, Callable[[str, str], str]] = {
 
 
 def listed(kind: str) -> Any:
-    """Return the names, shapes or settings of `secrets.yaml`."""
+    """Return a part of `secrets.yaml`, such as its names, shapes or settings."""
     return yaml.safe_load(Path(__file__).with_name("secrets.yaml").read_text())[kind]
