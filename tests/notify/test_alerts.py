@@ -50,18 +50,6 @@ def test_findings_with_equal_labels_are_one_alert_that_lists_them() -> None:
     ]
 
 
-def test_an_alert_has_what_where_the_effect_and_what_to_do() -> None:
-    (alert,) = alerts(poll(0, problem()))
-
-    assert alert.annotations["title"] == "RT-01 block-size-differs"
-    assert alert.annotations["impact"].startswith("The router cuts prompts")
-    assert alert.annotations["action"].splitlines() == [
-        "Give these replicas the same block size as the rest of the pool, and restart them.",
-        "--block-size 16",
-    ]
-    assert (alert.since, alert.at) == (NOW, NOW)
-
-
 def test_other_rules_pools_and_severities_are_other_alerts() -> None:
     found = alerts(poll(0, problem(), problem("embed-01"), problem(severity=WARNING), problem(rule="RT-05")))
 
@@ -192,16 +180,6 @@ def test_what_goes_on_with_another_severity_is_not_suppressed() -> None:
     before, after = poll(0, problem(), other), poll(1, problem(severity=WARNING), suppressed=(hidden,))
 
     assert [each.event for each in steps(before, after)[-1].ended] == [AlertEvent.RESOLVED]
-
-
-def test_an_alert_whose_label_of_the_pool_is_another_now_ends_also_while_its_replica_cannot_be_read() -> None:
-    """Until its pool became the label, ID-05 was alerted with `pool="fleet"`."""
-    fleet = poll(1, problem(), fleet=lost(FLEET, "chat-01"))
-    (now,) = alerts(fleet)
-    before = now.with_changes(pool="fleet")
-    step = compare_alerts({before.key: before}, {now.key: now}, fleet, NOW + POLL)
-
-    assert ([*step.firing], [each.pool for each in step.ended]) == ([BLOCKS], ["fleet"])
 
 
 def test_nothing_ends_while_a_replica_of_it_cannot_be_read() -> None:

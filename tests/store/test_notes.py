@@ -3,6 +3,7 @@
 import json
 import re
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -101,10 +102,7 @@ def test_notes_of_parallel_threads_are_all_kept(store: Snapshots, key: str) -> N
         for each in range(10):
             store.note(key, f"{number}/{each}", Note(str(each)))
 
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(write, range(8)))
 
     assert len(store.get(key).notes) == 80

@@ -6,6 +6,7 @@ import lzma
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -299,41 +300,28 @@ def test_a_freeze_waits_for_a_poll_that_is_being_recorded_and_no_longer(
 
 def test_polls_and_freezes_at_the_same_time_lose_none_and_pruning_keeps_snapshots(store: Snapshots) -> None:
     """The database is made by whoever comes first."""
-    failed: list[SnapshotError] = []
 
     def freeze(number: int) -> None:
         for each in range(5):
-            try:
-                store.freeze(a_fleet(polled_at=NOW + timedelta(minutes=10 * number + each)), "x", NOW)
-            except SnapshotError as error:
-                failed.append(error)
+            store.freeze(a_fleet(polled_at=NOW + timedelta(minutes=10 * number + each)), "x", NOW)
 
-    freezing = [threading.Thread(target=freeze, args=(number,)) for number in range(3)]
-    for thread in freezing:
-        thread.start()
     history = Recorded(store.folder)
-    for number in range(20):
-        history.record(later(built(at(number % 4), polled_at=AT), (number + 1) * POLL))
-    for thread in freezing:
-        thread.join()
+    with ThreadPoolExecutor(3) as threads:
+        freezing = threads.map(freeze, range(3))
+        for number in range(20):
+            history.record(later(built(at(number % 4), polled_at=AT), (number + 1) * POLL))
 
-    assert failed == []
+    assert list(freezing) == [None] * 3, "no error"
     assert history.rows("poll") == 20
     list(prune(history.database, NOW + timedelta(days=5000), HistoryOptions()))
     assert len(store.all()) == 15
 
 
 def test_freezing_in_many_threads_gives_one_snapshot(store: Snapshots) -> None:
-    fleet, found = a_fleet(), []
-    threads = [
-        threading.Thread(target=lambda: found.append(store.freeze(fleet, "x", NOW).id), daemon=True) for _ in range(6)
-    ]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    fleet = a_fleet()
+    with ThreadPoolExecutor(6) as threads:
+        found = [*threads.map(lambda _: store.freeze(fleet, "x", NOW).id, range(6))]
 
-    assert len(found) == 6
     assert [each.id for each in store.all()] == [*set(found)]
 
 

@@ -18,7 +18,6 @@ from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.recording import Recorder, configured_database
 from dashboard.store.history.retention import stats_of
 from dashboard.store.history.schema import fleet_span
-from tests.captured import AT
 from tests.polled_fleets import at, built
 from tests.serving import wait_for
 from tests.store.history.recorded import DUE, POLL, later
@@ -174,17 +173,13 @@ def test_a_damaged_last_poll_is_logged_once_and_costs_no_poll(caplog: pytest.Log
 
 
 @pytest.mark.usefixtures("working_folder")
-def test_a_history_without_a_poll_has_no_last_fleet() -> None:
-    assert Recorder(options()).last_fleet(FLEET.polled_at or AT) is None
-
-
-@pytest.mark.usefixtures("working_folder")
-def test_the_history_of_another_fleet_has_no_last_fleet() -> None:
+def test_an_empty_history_and_that_of_another_fleet_have_no_last_fleet() -> None:
+    assert FLEET.polled_at is not None
     recorder = Recorder(options())
+    assert recorder.last_fleet(FLEET.polled_at) is None
     record(recorder)
     recorder.close()
 
-    assert FLEET.polled_at is not None
     named = Options.model_validate({"name": FLEET.name, "history": {}})
     assert Recorder(named).last_fleet(FLEET.polled_at) is not None
     assert Recorder(options()).last_fleet(FLEET.polled_at) is None

@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -27,19 +27,14 @@ def past(tmp_path: Path) -> PastFleets:
     return PastFleets(lambda: HistoryReader(database), most=2)
 
 
-def test_a_past_fleet_is_that_of_the_last_poll_and_has_its_time(past: PastFleets) -> None:
-    fleet = past.at(ODD + MINUTE)
+@pytest.mark.parametrize(("polled_at", "after", "gap"), [(ODD, MINUTE, None), (MENDED, 20 * MINUTE, Gap(MENDED, LAST))])
+def test_a_past_fleet_is_that_of_the_last_poll_and_has_its_time_and_gap(
+    past: PastFleets, polled_at: datetime, after: timedelta, gap: Gap | None
+) -> None:
+    fleet = past.at(polled_at + after)
 
-    assert fleet.polled_at == ODD
-    assert fleet.past == PastTime(ODD + MINUTE, None)
-    assert {each.rule for each in fleet.inspection.findings} >= {"RT-01"}
-
-
-def test_a_time_in_a_gap_has_the_poll_before_it_and_the_gap(past: PastFleets) -> None:
-    fleet = past.at(MENDED + 20 * MINUTE)
-
-    assert fleet.polled_at == MENDED
-    assert fleet.past == PastTime(MENDED + 20 * MINUTE, Gap(MENDED, LAST))
+    assert fleet.polled_at == polled_at
+    assert fleet.past == PastTime(polled_at + after, gap)
 
 
 def test_a_time_without_fractions_means_the_whole_second(tmp_path: Path) -> None:
