@@ -1,19 +1,20 @@
 """Compares settings by documents: a document that a thousand replicas share is compared once."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.comparison import is_read, pairs
-from dashboard.analysis.changes.models import OneSidedSettings, Pools, SettingChanges, SettingGroup
-from dashboard.compare.encoding import NULL, encode, missing_code
+from dashboard.analysis.changes.models import OneSidedSettings, Pools, ReplicaPair, SettingChanges, SettingGroup
+from dashboard.compare.encoding import NULL, encode, is_comparable, missing_code
 from dashboard.compare.equality import BY_PATH, counted
 from dashboard.compare.prefix import PREFIX_PATHS
-from dashboard.fleet import CodeTable, Document, Replica, SettingChange, State, cohort_letters
+from dashboard.fleet import CodeTable, Document, SettingChange, State, cohort_letters
 
 
 class _DocumentPair(NamedTuple):
@@ -24,41 +25,36 @@ class _DocumentPair(NamedTuple):
     after: str
 
 
-class _OneSidedPath(NamedTuple):
-    """A path with a value on one side only, and the state of the other side."""
-
-    path: str
-    is_new: bool
-    why: State
-
-
-_Difference = SettingChange | _OneSidedPath
-_Any = TypeVar("_Any", bound=_Difference)
-MembersByDocuments = Mapping[_DocumentPair, Sequence[tuple[Replica, Replica]]]
+_Key = TypeVar("_Key", bound=Hashable)
+MembersByDocuments = Mapping[_DocumentPair, Sequence[ReplicaPair]]
 
 
 def setting_changes(before: Fleet, after: Fleet) -> SettingChanges:
     """Compare the settings of the replicas that were read on both sides, pool by pool."""
     both = pairs(before, after)
-    members: dict[_DocumentPair, list[tuple[Replica, Replica]]] = defaultdict(list)
+    members: dict[_DocumentPair, list[ReplicaPair]] = defaultdict(list)
     for then, now in both:
         if is_read(then) and is_read(now):
-            members[_DocumentPair((then.pool, now.pool), str(then.document), str(now.document))].append((then, now))
+            kind = _DocumentPair((then.pool, now.pool), str(then.document), str(now.document))
+            members[kind].append(ReplicaPair(then, now))
     globs = (*before.ignored, *after.ignored)
     changed: list[tuple[_DocumentPair, SettingChange]] = []
-    one_sided: list[tuple[_DocumentPair, _OneSidedPath]] = []
+    lost: list[tuple[_DocumentPair, tuple[str, State]]] = []
+    new: list[tuple[_DocumentPair, tuple[str, State]]] = []
     ignored: set[str] = set()
     for kind, each in _differing(members, before.documents, after.documents):
         is_ignored = any(fnmatchcase(each.path, glob) for glob in globs)
-        if isinstance(each, SettingChange):
+        if _has_both_values(each):
             ignored.update([each.path] if is_ignored else [])
             changed += [(kind, each)] if not is_ignored else []
+        elif not is_ignored and is_comparable(each.before.state):
+            lost.append((kind, (each.path, each.after.state)))
         elif not is_ignored:
-            one_sided.append((kind, each))
+            new.append((kind, (each.path, each.before.state)))
     return SettingChanges(
         groups=tuple(sorted(_groups(changed, members, before, after), key=_group_place)),
-        no_longer_reported=_one_sided([pair for pair in one_sided if not pair[1].is_new], members),
-        newly_reported=_one_sided([pair for pair in one_sided if pair[1].is_new], members),
+        no_longer_reported=_one_sided(lost, members),
+        newly_reported=_one_sided(new, members),
         ignored=tuple(sorted(ignored)),
         compared=sum(map(len, members.values())),
         unread_before=tuple(sorted(now.id for then, now in both if not is_read(then))),
@@ -66,9 +62,13 @@ def setting_changes(before: Fleet, after: Fleet) -> SettingChanges:
     )
 
 
+def _has_both_values(change: SettingChange) -> bool:
+    return is_comparable(change.before.state) and is_comparable(change.after.state)
+
+
 def _means_the_same(change: SettingChange, before: Document, after: Document) -> bool:
     """Return whether a setting has another spelling only, such as a hub snapshot in place of its id."""
-    if change.path not in BY_PATH:
+    if change.path not in BY_PATH or not _has_both_values(change):
         return False
     old = counted(change.path, change.before, before.settings)
     new = counted(change.path, change.after, after.settings)
@@ -79,19 +79,18 @@ def document_changes(before: Document, after: Document) -> tuple[SettingChange, 
     """Return the settings that have another value in one document than in another one."""
     table = encode([before.settings, after.settings])
     found = _differences(table, (0, 1), (before.version, after.version))
-    changes = (each for each in found if isinstance(each, SettingChange))
-    return tuple(sorted(each for each in changes if not _means_the_same(each, before, after)))
+    return tuple(sorted(each for each in found if _has_both_values(each) and not _means_the_same(each, before, after)))
 
 
 def _differing(
     members: MembersByDocuments, before: Mapping[str, Document], after: Mapping[str, Document]
-) -> Iterator[tuple[_DocumentPair, _Difference]]:
-    """Yield the differences of every kind. Documents with equal settings are not compared, others once."""
+) -> Iterator[tuple[_DocumentPair, SettingChange]]:
+    """Yield the differences of every kind of replicas. Documents with equal settings are not compared, others once."""
     unlike = [kind for kind in members if before[kind.before].settings != after[kind.after].settings]
     rows_before = {key: row for row, key in enumerate(dict.fromkeys(kind.before for kind in unlike))}
     rows_after = {key: row for row, key in enumerate(dict.fromkeys(kind.after for kind in unlike), len(rows_before))}
     table = encode([before[key].settings for key in rows_before] + [after[key].settings for key in rows_after])
-    known: dict[tuple[str, str], list[_Difference]] = {}
+    known: dict[tuple[str, str], list[SettingChange]] = {}
     for kind in unlike:
         old, new = kind.before, kind.after
         if (old, new) not in known:
@@ -99,35 +98,39 @@ def _differing(
             known[old, new] = [
                 each
                 for each in _differences(table, (rows_before[old], rows_after[new]), versions)
-                if not (isinstance(each, SettingChange) and _means_the_same(each, before[old], after[new]))
+                if not _means_the_same(each, before[old], after[new])
             ]
         yield from ((kind, each) for each in known[old, new])
 
 
 def _differences(
     table: CodeTable, rows: tuple[int, int], versions: tuple[str | None, str | None]
-) -> Iterator[_Difference]:
-    """Yield the paths in which two documents differ; a path without a value on both sides is no difference."""
+) -> Iterator[SettingChange]:
+    """Yield the paths in which two documents differ; a path without a value on both sides is no difference.
+
+    One without a value on one side has the state there, absent or other.
+    """
     then, now = table.codes[rows[0]], table.codes[rows[1]]
     columns = np.flatnonzero((then != now) & ((then >= NULL) | (now >= NULL)))
     for column, old, new in zip(columns.tolist(), then[columns].tolist(), now[columns].tolist(), strict=True):
         path = table.paths[column]
-        if old >= NULL and new >= NULL:
-            yield SettingChange(path, table.values[old], table.values[new])
-        else:
-            code, version = (old, versions[0]) if old < NULL else (new, versions[1])
-            why = table.values[code or missing_code(version, path)].state
-            yield _OneSidedPath(path, old < NULL, why)
+        before, after = (
+            table.values[code or missing_code(version, path)]
+            for code, version in zip((old, new), versions, strict=True)
+        )
+        yield SettingChange(path, before, after)
 
 
-def _grouped(found: Iterable[tuple[_DocumentPair, _Any]]) -> Iterator[tuple[Sequence[_DocumentPair], list[_Any]]]:
-    """Yield the differences that have the same replicas and pools, and if one side lacks the value, the same reason."""
-    kinds: dict[tuple[Pools, _Any], list[_DocumentPair]] = defaultdict(list)
-    for kind, each in found:
-        kinds[kind.pools, each].append(kind)
-    together: dict[tuple[tuple[_DocumentPair, ...], State | None], list[_Any]] = defaultdict(list)
-    for (_, each), own in kinds.items():
-        together[tuple(own), each.why if isinstance(each, _OneSidedPath) else None].append(each)
+def _grouped(
+    found: Iterable[tuple[_DocumentPair, _Key]], kind_of: Callable[[_Key], object] = lambda _: None
+) -> Iterator[tuple[Sequence[_DocumentPair], list[_Key]]]:
+    """Yield the differences that have the same replicas and pools, and are of the same kind."""
+    pairs_of: dict[tuple[Pools, _Key], list[_DocumentPair]] = defaultdict(list)
+    for pair, each in found:
+        pairs_of[pair.pools, each].append(pair)
+    together: dict[tuple[tuple[_DocumentPair, ...], object], list[_Key]] = defaultdict(list)
+    for (_, each), own in pairs_of.items():
+        together[tuple(own), kind_of(each)].append(each)
     return ((own, differences) for (own, _), differences in together.items())
 
 
@@ -154,17 +157,17 @@ def _groups(
 
 
 def _one_sided(
-    found: Iterable[tuple[_DocumentPair, _OneSidedPath]], members: MembersByDocuments
+    found: Iterable[tuple[_DocumentPair, tuple[str, State]]], members: MembersByDocuments
 ) -> tuple[OneSidedSettings, ...]:
-    """Group the settings that only one side reports."""
+    """Group the settings that only one side reports, each with the reason why the other has no value."""
     groups = [
         OneSidedSettings(
             kinds[0].pools,
-            tuple(sorted(each.path for each in same)),
+            tuple(sorted(path for path, _ in same)),
             tuple(sorted(now.id for kind in kinds for _, now in members[kind])),
-            same[0].why,
+            same[0][1],
         )
-        for kinds, same in _grouped(found)
+        for kinds, same in _grouped(found, itemgetter(1))
     ]
     return tuple(sorted(groups, key=lambda each: (-len(each.replicas), -len(each.paths), each.paths, each.replicas)))
 
