@@ -11,7 +11,7 @@ from dashboard.analysis.whatif.findings import EXPECTATIONS
 from dashboard.analysis.whatif.paste import ChangeGroup, Paste
 from dashboard.capacity.sums import PoolCapacity
 from dashboard.compare.baseline import value_text
-from dashboard.fleet import Basis, SettingChange
+from dashboard.fleet import Basis, Cohort, SettingChange
 from dashboard.fleet.formatting import NOT_KNOWN, SOME, count, exact, joined, middle_cut, one_line, short, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, join_texts, plain, value
 from dashboard.rules.apply_method import IMAGE_FIRST, ApplyMethod, removable_text
@@ -168,7 +168,9 @@ def _snippets(snippets: Sequence[tuple[str, str]]) -> tuple[Block, ...]:
 
 def target_text(what: WhatIf) -> str:
     """Return the name of the target: `cohort A`, `baseline chat`."""
-    return f"{'baseline' if what.is_baseline else 'cohort'} {_cut(what.target)}"
+    if isinstance(what.target, Cohort):
+        return f"cohort {what.target.letter}"
+    return f"baseline {_cut(what.target.name)}"
 
 
 def cautions(what: WhatIf) -> Iterator[Text]:
@@ -199,7 +201,9 @@ def summary(what: WhatIf) -> Text:
         return (claim, Piece(f": {read} already match {target_text(what)}."))
     found = what.changes.findings
     fixed, new = (_counted(each.finding for each in side) for side in (found.fixed, found.new))
-    parts = [f"{what.matching:,} of {what.total:,} already match {target_text(what)}"] if what.matching else []
+    parts = []
+    if isinstance(what.target, Cohort):
+        parts.append(f"{len(what.target.replicas):,} of {what.total:,} already match {target_text(what)}")
     parts.append(f"{fixed or 'no finding'} fixed, {new or 'none'} new")
     parts += [f"{_counted(what.spread)} on more replicas"] if what.spread else []
     parts += [f"{len(found.not_evaluated):,} known only after the restart"] if found.not_evaluated else []

@@ -37,19 +37,17 @@ from dashboard.rules.identity.coverage import vllm_version_differs
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """What would change if a pool converged to a target: a cohort, by its letter, or a baseline, by its name.
+    """What would change if a pool converged to a target.
 
     `changes` lead to the fleet afterwards, with the changes of findings as far as they are known before the restart.
     `capacity` is the KV cache of the pool, `ranks` are those that may change. `silent` replicas do not contradict the
     target but do not report every setting that others change; `unread` were never read. `unreported` settings differ in
     the pool and are not reported by the target. `notes` are sentences on what is unknown. `reverted` is a rollout that
-    would be reverted. `router` is what the router must know and no rule reports. `matching` counts the replicas of the
-    cohort now; None for a baseline.
+    would be reverted. `router` is what the router must know and no rule reports.
     """
 
     pool: str
-    target: str
-    is_baseline: bool
+    target: Cohort | Baseline
     groups: tuple[ChangeGroup, ...]
     changes: Changes
     capacity: PoolCapacityChange
@@ -60,7 +58,6 @@ class WhatIf:
     notes: tuple[str, ...] = ()
     reverted: Rollout | None = None
     router: tuple[SettingChange, ...] = ()
-    matching: int | None = None
 
     @property
     def total(self) -> int:
@@ -155,8 +152,7 @@ def converge(fleet: Fleet, pool: str, target: str | Baseline) -> WhatIf:
         found = replace(found, no_longer_found=tuple(gone))
     return WhatIf(
         pool=pool,
-        target=plan.target.name if isinstance(plan.target, Baseline) else plan.target.letter,
-        is_baseline=isinstance(plan.target, Baseline),
+        target=plan.target,
         groups=tuple(_groups(plan)),
         changes=replace(changes, findings=found),
         capacity=_capacity(plan, ranks, changes),
@@ -167,7 +163,6 @@ def converge(fleet: Fleet, pool: str, target: str | Baseline) -> WhatIf:
         notes=tuple(_notes(plan, after)),
         reverted=reverted,
         router=router_changes(fleet, after, pool),
-        matching=None if isinstance(plan.target, Baseline) else len(plan.target.replicas),
     )
 
 

@@ -151,7 +151,7 @@ def test_a_baseline_changes_a_value_outside_of_its_range_to_the_nearer_end() -> 
     agreed = Baseline("agreed", "chat", tolerated={UTILIZATION: Tolerance(at_least=0.8, at_most=0.95)})
     what = converge(before, "chat", agreed)
 
-    assert (what.restarts, what.target, what.is_baseline) == (("http://chat-2:8000",), "agreed", True)
+    assert (what.restarts, what.target) == (("http://chat-2:8000",), agreed)
     assert list(what.groups[0].changes) == [
         (UTILIZATION, documents[2].settings[UTILIZATION][:2], ("0.95", State.REPORTED))
     ]
