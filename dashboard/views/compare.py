@@ -56,8 +56,8 @@ from dashboard.views.pool_comparison import (
     DECIDES,
     ONLY_DIFFERENCES,
     ORIGIN_WORDS,
-    MatrixChoice,
     OriginFilter,
+    SettingChoice,
     cohort_sightings,
     compare_chosen,
     difference_sightings,
@@ -86,7 +86,7 @@ NOT_REPEATED = "Other settings that decide it are in the table above."
 
 
 def compare_report(
-    fleet: Fleet, pool: str, choice: MatrixChoice = ONLY_DIFFERENCES, *, what: WhatIf | None = None, name: str = ""
+    fleet: Fleet, pool: str, choice: SettingChoice = ONLY_DIFFERENCES, *, what: WhatIf | None = None, name: str = ""
 ) -> View:
     """Return how the replicas of a pool differ, as chosen. `what` is a what-if, `name` is the snapshot's."""
     own = pool_named(fleet, pool)
@@ -122,7 +122,7 @@ def chosen_reference(fleet: Fleet, ids: Sequence[str], asked: str = "") -> Refer
 
 
 def chosen_report(
-    fleet: Fleet, ids: Sequence[str], choice: MatrixChoice, *, name: str = "", notes: Mapping[str, str] = NO_NOTES
+    fleet: Fleet, ids: Sequence[str], choice: SettingChoice, *, name: str = "", notes: Mapping[str, str] = NO_NOTES
 ) -> View:
     """Return how these replicas of a fleet differ, a column each in the order of `ids`, the reference first.
 
@@ -160,7 +160,7 @@ def _with_notes(table: DifferenceTable, notes: Mapping[str, str]) -> DifferenceT
     return replace(table, matrix=replace(table.matrix, columns=tuple(map(noted, table.matrix.columns))))
 
 
-def _filters(choice: MatrixChoice) -> list[tuple[str, str]]:
+def _filters(choice: SettingChoice) -> list[tuple[str, str]]:
     choices = {
         SHOW: "" if choice.only_differences else "All settings",
         SEARCH: choice.search,
@@ -198,7 +198,7 @@ def deciding_section(
     return (Section(DECIDING, DECIDES, tuple(blocks)),) if blocks else ()
 
 
-def settings_section(settings: DifferenceTable, members: list[Replica], choice: MatrixChoice) -> Section:
+def settings_section(settings: DifferenceTable, members: list[Replica], choice: SettingChoice) -> Section:
     """Return the settings of a pool as chosen."""
     matrix = settings.matrix
     if not matrix.rows:

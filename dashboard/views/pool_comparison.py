@@ -54,8 +54,8 @@ ORIGIN_WORDS = {
 }
 
 
-class MatrixChoice(NamedTuple):
-    """Which rows and columns a reader chose, and the reference."""
+class SettingChoice(NamedTuple):
+    """Which settings a reader chose: of one replica or, with columns and a reference, of a matrix."""
 
     only_differences: bool = True
     section: str | None = None
@@ -70,11 +70,11 @@ class MatrixChoice(NamedTuple):
         return bool(self.section or self.search) or self.origin is not OriginFilter.ANY
 
 
-ONLY_DIFFERENCES = MatrixChoice()
+ONLY_DIFFERENCES = SettingChoice()
 
 
 def compare_chosen(
-    fleet: Fleet, pool: Pool, choice: MatrixChoice = ONLY_DIFFERENCES, order: Sequence[str] = ()
+    fleet: Fleet, pool: Pool, choice: SettingChoice = ONLY_DIFFERENCES, order: Sequence[str] = ()
 ) -> tuple[DifferenceTable, DifferenceTable]:
     """Return the settings of a pool as chosen, rows of findings first, the worst on top; and the prefix band.
 
@@ -205,7 +205,7 @@ def equal_text(matrix: Matrix, members: Sequence[Replica]) -> str:
     return " ".join([", ".join(parts) + ".", *_unreachable(members)])
 
 
-def unmatched_text(matrix: Matrix, choice: MatrixChoice) -> str:
+def unmatched_text(matrix: Matrix, choice: SettingChoice) -> str:
     """Return the message that the filters hide all settings, and how many."""
     kind = "differing " if choice.only_differences else ""
     filters = [f"section {choice.section}"] if choice.section else []

@@ -4,11 +4,11 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple
+from functools import cache
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.sums import capacity_of
-from dashboard.fleet import ProbeResult, Replica, ReplicaState, Setting, Source, formatting
+from dashboard.fleet import ProbeResult, Replica, ReplicaState, Source, formatting
 from dashboard.fleet.formatting import count, iso, middle_cut, one_line, setting_text
 from dashboard.fleet.pieces import Age, Kind, Link, Piece, Style, page, section, shortlist_texts
 from dashboard.rules.findings import tally_replicas
@@ -23,9 +23,7 @@ from dashboard.views.names import brief, replica_names, replica_text
 from dashboard.views.pool_text import shared_texts
 from dashboard.views.replica_engines import engines_section
 from dashboard.views.replica_settings import (
-    EVERY_SETTING,
     ReplicaComparison,
-    SettingChoice,
     compare_with_pool,
     count_differences,
     identity_blocks,
@@ -54,61 +52,33 @@ CONTRADICTIONS = (
 )
 
 
-class ReplicaData(NamedTuple):
-    """One replica of a fleet, and its parts that take long to derive: sessions share them."""
-
-    replica: Replica
-    settings: dict[str, Setting]
-    comparison: ReplicaComparison
-    findings: tuple[Section, ...]
-    engines: Section
-
-
-def replica_data(fleet: Fleet, replica_id: str) -> ReplicaData:
-    """Return what is derived of one replica. Raises KeyError where the fleet has none with this id."""
-    replica = {each.id: each for each in fleet.replicas}[replica_id]
-    document = fleet.documents.get(replica.document or "")
-    settings = dict(document.settings) if document else {}
-    return ReplicaData(
-        replica,
-        settings,
-        compare_with_pool(fleet, replica),
-        _findings(fleet, replica),
-        engines_section(fleet, replica, settings),
-    )
-
-
 def replica_report(
-    fleet: Fleet,
-    replica_id: str,
-    choice: SettingChoice = EVERY_SETTING,
-    *,
-    data: ReplicaData | None = None,
-    name: str = "",
+    fleet: Fleet, replica_id: str, *, comparison: ReplicaComparison | None = None, name: str = ""
 ) -> View:
     """Return all that is known of one replica. Raises KeyError where the fleet has none with this id.
 
-    `data` is that of `replica_data`, where it is known.
+    `comparison` is that with its pool, where it is known.
     """
-    data = data or replica_data(fleet, replica_id)
-    replica, comparison = fleet.as_read(data.replica), data.comparison
-    figures = _figures(fleet, replica, comparison)
-    shown = settings_blocks(replica, comparison, choice)
+    replica = fleet.as_read({each.id: each for each in fleet.replicas}[replica_id])
+    document = fleet.documents.get(replica.document or "")
+    settings = document.settings if document else {}
+    compared = comparison or compare_with_pool(fleet, replica)
+    shown = cache(lambda: settings_blocks(replica, compared))
     since = since_paragraphs(fleet.sightings.replicas.get(replica.id), "In the fleet")
-    title = f"All {count(len(comparison.rows), 'setting')}" if len(comparison.rows) else "Settings"
+    title = f"All {count(len(compared.rows), 'setting')}" if len(compared.rows) else "Settings"
     return View(
         title="Replica",
         headline=middle_cut(one_line(replica.name), LONGEST_NAME),
-        lead=" · ".join([middle_cut(one_line(replica.id), LONGEST_NAME), _state_text(replica, comparison)]),
+        lead=" · ".join([middle_cut(one_line(replica.id), LONGEST_NAME), _state_text(replica, compared)]),
         context=context_of(fleet, name=name, filters=[("replica", replica.id)]),
         parts=(
-            Section("numbers", "Summary", (figures, *since, *_notices(fleet, replica))),
-            *data.findings,
+            Section("numbers", "Summary", (_figures(fleet, replica, compared), *since, *_notices(fleet, replica))),
+            *_findings(fleet, replica),
             *_contradictions(replica),
-            data.engines,
+            engines_section(fleet, replica, settings),
             Section(IDENTITY, "Identity", identity_blocks(replica)),
             Section(PROBES, "Probes", _probes(replica)),
-            *provider_sections(replica, data.settings),
+            *provider_sections(replica, settings),
             glossary((COHORT, REFERENCE, BASIS)),
             Section(SETTINGS, title, shown, is_appendix=True),
         ),

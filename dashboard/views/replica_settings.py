@@ -16,6 +16,7 @@ from dashboard.fleet.pieces import Kind, Link, Piece, Style, plain
 from dashboard.rules.behaviour.development_mode import PLUGINS, PROVIDER, PROVIDER_COMMAND, is_older
 from dashboard.views.blocks import Block, Cell, Column, Entries, Entry, Paragraph, Section, Table, Tone, quiet_paragraph
 from dashboard.views.names import slug
+from dashboard.views.pool_comparison import SettingChoice
 from dashboard.views.table import Field, to_table
 
 LONGEST = 300  # characters of a value in a cell; the page shows the whole one of a selected row
@@ -86,15 +87,7 @@ class ReplicaComparison(NamedTuple):
     of_pool: int
 
 
-class SettingChoice(NamedTuple):
-    """The filters of the table: a section (None: all), words of a path or value, and whether equal ones are hidden."""
-
-    section: str | None = None
-    search: str = ""
-    only_differences: bool = False
-
-
-EVERY_SETTING = SettingChoice()
+EVERY_SETTING = SettingChoice(only_differences=False)
 
 
 def compare_with_pool(fleet: Fleet, replica: Replica) -> ReplicaComparison:
@@ -186,7 +179,9 @@ def filter_settings(rows: pd.DataFrame, choice: SettingChoice) -> pd.DataFrame:
     return rows[kept]
 
 
-def settings_blocks(replica: Replica, comparison: ReplicaComparison, choice: SettingChoice) -> tuple[Block, ...]:
+def settings_blocks(
+    replica: Replica, comparison: ReplicaComparison, choice: SettingChoice = EVERY_SETTING
+) -> tuple[Block, ...]:
     total = len(comparison.rows)
     if not total:
         return (Paragraph(plain("Settings never read. The probes show the reason."), Tone.UNKNOWN),)

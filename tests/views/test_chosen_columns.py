@@ -21,7 +21,7 @@ from dashboard.views.chosen_columns import (
     write_chosen,
 )
 from dashboard.views.compare import chosen_reference, chosen_report
-from dashboard.views.pool_comparison import MatrixChoice
+from dashboard.views.pool_comparison import SettingChoice
 from tests.builders import document, fleet, replica
 from tests.findings_builder import evidence, finding, with_findings
 from tests.views.walking import blocks_of
@@ -49,7 +49,7 @@ def matrix_of(text: str, frozen: dict[str, OpenedSnapshot]) -> tuple[Matrix, dic
     columns = chosen_columns(text)
     joined = with_snapshots(live(), columns, frozen)
     ids = read_chosen(joined, text)
-    choice = MatrixChoice(by_replica=True, reference=chosen_reference(joined, ids))
+    choice = SettingChoice(by_replica=True, reference=chosen_reference(joined, ids))
     view = chosen_report(joined, ids, choice, notes=snapshot_notes(columns, frozen))
     table = next(each for each in blocks_of(view.parts) if isinstance(each, DifferenceTable))
     return table.matrix, dict(table.names)

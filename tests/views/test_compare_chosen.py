@@ -7,7 +7,7 @@ from dashboard.compare import MAJORITY, Reference, ReferenceKind
 from dashboard.views.blocks import DifferenceTable
 from dashboard.views.chosen_columns import MOST_CHOSEN, not_shown, read_chosen, write_chosen
 from dashboard.views.compare import chosen_reference, chosen_report
-from dashboard.views.pool_comparison import MatrixChoice
+from dashboard.views.pool_comparison import SettingChoice
 from tests.builders import alike, document, down, fleet, replica
 from tests.findings_builder import evidence, finding, with_findings
 from tests.views.walking import blocks_of, text_of
@@ -25,7 +25,7 @@ def mixed() -> Fleet:
 
 
 def tables(built: Fleet, ids: tuple[str, ...], asked: str = "") -> list[DifferenceTable]:
-    choice = MatrixChoice(by_replica=True, reference=chosen_reference(built, ids, asked))
+    choice = SettingChoice(by_replica=True, reference=chosen_reference(built, ids, asked))
     return [each for each in blocks_of(chosen_report(built, ids, choice).parts) if isinstance(each, DifferenceTable)]
 
 
@@ -90,6 +90,6 @@ def test_findings_of_any_of_them_mark_their_settings() -> None:
 
 
 def test_a_replica_that_was_never_read_is_named_as_not_compared() -> None:
-    choice = MatrixChoice(by_replica=True, reference=Reference(ReferenceKind.REPLICA, CHAT))
+    choice = SettingChoice(by_replica=True, reference=Reference(ReferenceKind.REPLICA, CHAT))
 
     assert "Not compared (unreachable): gone." in text_of(chosen_report(mixed(), (CHAT, EMBED, DOWN), choice))

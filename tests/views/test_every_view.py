@@ -19,7 +19,7 @@ from dashboard.views.context import context_of
 from dashboard.views.findings import findings_report
 from dashboard.views.help import help_report
 from dashboard.views.overview import overview_report
-from dashboard.views.pool_comparison import MatrixChoice
+from dashboard.views.pool_comparison import SettingChoice
 from dashboard.views.replica import replica_report
 from dashboard.views.replicas import replicas_report
 from dashboard.views.review import review_report
@@ -49,7 +49,7 @@ VIEWS: dict[str, Callable[[Fleet], View]] = {
     "findings": findings_report,
     "compare": lambda built: compare_report(built, built.pools[0].name),
     "chosen": lambda built: chosen_report(
-        built, [each.id for each in built.replicas[:3]], MatrixChoice(by_replica=True)
+        built, [each.id for each in built.replicas[:3]], SettingChoice(by_replica=True)
     ),
     "capacity": capacity_report,
     "replicas": replicas_report,

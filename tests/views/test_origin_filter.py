@@ -8,7 +8,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Argument
 from dashboard.render.csv_table import matrix_csv
 from dashboard.views.compare import compare_report
-from dashboard.views.pool_comparison import MatrixChoice, OriginFilter, compare_chosen, hidden_text, unmatched_text
+from dashboard.views.pool_comparison import OriginFilter, SettingChoice, compare_chosen, hidden_text, unmatched_text
 from tests.builders import document, fleet, replica
 from tests.page_runner import address, html, open_page, rerun, tables
 from tests.views.walking import text_of
@@ -28,7 +28,7 @@ def compared(*given: tuple[str, ...] | None) -> Fleet:
 
 def listed(shown: Fleet, origin: OriginFilter, *, only_differences: bool = True) -> tuple[list[str], int]:
     """The rows of the choice, and how many are hidden because their origin is unknown."""
-    found = compare_chosen(shown, shown.pools[0], MatrixChoice(only_differences=only_differences, origin=origin))[
+    found = compare_chosen(shown, shown.pools[0], SettingChoice(only_differences=only_differences, origin=origin))[
         0
     ].matrix
     return sorted(row.path for row in found.rows), found.unknown_origin
@@ -51,14 +51,14 @@ def test_equal_values_never_differ_although_nobody_set_them() -> None:
 
 def test_settings_with_an_unknown_origin_are_counted_and_explained() -> None:
     shown = compared((), None)
-    found = compare_chosen(shown, shown.pools[0], MatrixChoice(origin=OriginFilter.UNSET))[0].matrix
+    found = compare_chosen(shown, shown.pools[0], SettingChoice(origin=OriginFilter.UNSET))[0].matrix
 
     assert (len(found.rows), found.unknown_origin, found.filtered) == (0, 3, 0)
     sentence = (
         "3 settings hidden: origin unknown (arguments not reported, see docs/config-api.md, or setting not in the "
     )
     assert sentence in hidden_text(found, [])
-    assert unmatched_text(found, MatrixChoice(origin=OriginFilter.UNSET)).startswith(
+    assert unmatched_text(found, SettingChoice(origin=OriginFilter.UNSET)).startswith(
         f"None of 3 differing settings matches origin “differs, set by nobody”. {sentence}"
     )
 
@@ -78,8 +78,8 @@ def test_any_origin_hides_nothing() -> None:
 def test_the_choice_is_in_the_url_the_page_and_the_report(origin: str, *, is_shown: bool) -> None:
     shown = compared((), ("--block-size",))
     app = open_page(shown, "compare", pool="chat", origin=origin)
-    report = compare_report(shown, "chat", MatrixChoice(origin=OriginFilter(origin)))
-    found = compare_chosen(shown, shown.pools[0], MatrixChoice(origin=OriginFilter(origin)))[0].matrix
+    report = compare_report(shown, "chat", SettingChoice(origin=OriginFilter(origin)))
+    found = compare_chosen(shown, shown.pools[0], SettingChoice(origin=OriginFilter(origin)))[0].matrix
 
     assert (f'data-path="{SIZE}"' in tables(app)[0]) is is_shown
     assert (f"{SIZE}," in matrix_csv(found)) is is_shown

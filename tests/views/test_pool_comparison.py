@@ -9,7 +9,7 @@ from dashboard.fleet.pieces import Kind, Style, to_plain
 from dashboard.views.blocks import Block, Cell, Entries, Paragraph, Table, Tone
 from dashboard.views.compare import cohort_blocks, setting_blocks, sharing_band, sharing_kind
 from dashboard.views.pool_comparison import (
-    MatrixChoice,
+    SettingChoice,
     compare_chosen,
     coverage_text,
     equal_text,
@@ -42,7 +42,7 @@ def test_replicas_that_are_not_compared_are_named_and_many_are_counted(number: i
 
 
 def test_filters_that_hide_everything_are_named() -> None:
-    choice = MatrixChoice(section="cache_config", search="x")
+    choice = SettingChoice(section="cache_config", search="x")
     matrix = lay_out(POOL, UNIFORM.documents, MAJORITY).table(only_differences=False, section="a", search="x")
 
     assert unmatched_text(matrix, choice._replace(only_differences=False)) == (

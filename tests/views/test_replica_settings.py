@@ -8,13 +8,14 @@ import pytest
 
 from dashboard.fleet import Document, Setting, SettingValue, Source, State
 from dashboard.fleet.frames import Frames
+from dashboard.views.pool_comparison import ONLY_DIFFERENCES, SettingChoice
 from dashboard.views.replica_settings import (
+    EVERY_SETTING,
     LONGEST,
     NO_MAJORITY,
     NOT_COMPARED,
     SAME,
     TOP,
-    SettingChoice,
     compare_with_pool,
     filter_settings,
     majority_differences,
@@ -102,10 +103,10 @@ def test_a_long_value_is_cut() -> None:
 @pytest.mark.parametrize(
     ("choice", "paths"),
     [
-        (SettingChoice(search="CACHE size 499"), ["cache_config.sizes"]),
-        (SettingChoice(only_differences=True), ["cache_config.block_size", "model_config.dtype"]),
-        (SettingChoice("model_config", "dtype", only_differences=True), ["model_config.dtype"]),
-        (SettingChoice(search=".*"), []),
+        (EVERY_SETTING._replace(search="CACHE size 499"), ["cache_config.sizes"]),
+        (ONLY_DIFFERENCES, ["cache_config.block_size", "model_config.dtype"]),
+        (SettingChoice(section="model_config", search="dtype"), ["model_config.dtype"]),
+        (EVERY_SETTING._replace(search=".*"), []),
     ],
 )
 def test_filters_combine(choice: SettingChoice, paths: list[str]) -> None:

@@ -15,7 +15,7 @@ from dashboard.views.compare import compare_report
 from dashboard.views.finding_list import FindingFilter
 from dashboard.views.findings import findings_report
 from dashboard.views.overview import overview_report
-from dashboard.views.pool_comparison import ONLY_DIFFERENCES, MatrixChoice
+from dashboard.views.pool_comparison import ONLY_DIFFERENCES, SettingChoice
 from tests.builders import NOW, SAME_KV, alike, document, down, engine, fleet, hashing, replica, story
 from tests.findings_builder import finding, outcome, with_findings
 from tests.views.walking import blocks_of, entries_of, part, parts_of, tables_of, text_of
@@ -71,7 +71,7 @@ def test_unreachable_replicas_with_many_reasons_are_counted() -> None:
 
 def test_compare_shows_the_rows_that_match_and_has_the_choices_as_filters() -> None:
     pool = STORY.pools[0]
-    choice = MatrixChoice(
+    choice = SettingChoice(
         only_differences=False, section="cache_config", search="block", reference=parse_reference("B", pool)
     )
     report = compare_report(STORY, "chat-70b", choice)

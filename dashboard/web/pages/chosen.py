@@ -19,7 +19,7 @@ from dashboard.views.chosen_columns import (
     with_snapshots,
 )
 from dashboard.views.compare import chosen_reference, chosen_report
-from dashboard.views.pool_comparison import ORIGIN_WORDS, MatrixChoice, OriginFilter
+from dashboard.views.pool_comparison import ORIGIN_WORDS, OriginFilter, SettingChoice
 from dashboard.views.snapshots import describe_snapshot
 from dashboard.web import draw, empty, links, markup, share, state
 from dashboard.web.state import shared
@@ -32,7 +32,7 @@ ADDED = "added_snapshot"  # key of the choice that adds columns
 
 @shared(max_entries=8, has_times=True)
 def chosen_view(
-    fleet: Fleet, ids: tuple[str, ...], choice: MatrixChoice, name: str, notes: dict[str, str]
+    fleet: Fleet, ids: tuple[str, ...], choice: SettingChoice, name: str, notes: dict[str, str]
 ) -> tuple[View, draw.PreparedPieces]:
     """Return the comparison of chosen replicas, and its sections prepared."""
     view = chosen_report(fleet, ids, choice, name=name, notes=notes)
@@ -70,7 +70,7 @@ def draw_chosen(shown: Fleet, text: str) -> None:
         bound = links.bind(pages.REFERENCE, options)
         reference = st.selectbox("Reference", options, **bound, format_func=lambda key: one_line(names[key]), width=240)
         _choose_snapshot(text, ids)
-    choice = MatrixChoice(
+    choice = SettingChoice(
         only_differences=rows != ALL,
         search=search or "",
         origin=origin,

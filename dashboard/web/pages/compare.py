@@ -29,7 +29,7 @@ from dashboard.views.context import context_line, context_of
 from dashboard.views.help import TERMS
 from dashboard.views.names import brief
 from dashboard.views.pool_comparison import (
-    MatrixChoice,
+    SettingChoice,
     compare_chosen,
     coverage_text,
     equal_text,
@@ -62,7 +62,7 @@ NO_WHAT_IF = "What-if needs a second cohort or a baseline: the differences are i
 
 @shared(max_entries=24, has_times=True)
 def shown(
-    fleet: Fleet, pool_name: str, choice: MatrixChoice
+    fleet: Fleet, pool_name: str, choice: SettingChoice
 ) -> tuple[DifferenceTable, Mapping[str, draw.PreparedPieces]]:
     """Compare a pool as chosen: its settings, and the sections prepared, by anchor. Sessions share the result."""
     pool = pool_named(fleet, pool_name)
@@ -97,7 +97,7 @@ def _leave_for() -> None:
     st.query_params[pages.POOL] = st.session_state[OTHER_POOL]
 
 
-def choose(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> MatrixChoice:
+def choose(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> SettingChoice:
     """Draw the controls of the matrix and return their choice. `names` is by replica id."""
     rows = links.draw_segments("Show", pages.SHOW, (DIFFERENCES, ALL))
     search = st.text_input("Search", **links.bind(pages.SEARCH), placeholder="path or value", live=True, width=150)
@@ -109,7 +109,7 @@ def choose(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> M
     columns = COHORTS
     if len(pool.replicas) <= MOST_REPLICA_COLUMNS:
         columns = links.draw_segments("Columns", pages.COLUMNS, (COHORTS, REPLICAS))
-    return MatrixChoice(
+    return SettingChoice(
         only_differences=rows != ALL,
         section=section,
         search=search or "",

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import streamlit as st
 
@@ -14,6 +13,7 @@ from dashboard.fleet.formatting import middle_cut, one_line, whole_text
 from dashboard.fleet.pieces import Kind
 from dashboard.views import pages
 from dashboard.views.blocks import View
+from dashboard.views.pool_comparison import SettingChoice
 from dashboard.views.replica import (
     ENGINES,
     HEAD,
@@ -21,13 +21,11 @@ from dashboard.views.replica import (
     PROBES,
     PROVIDER,
     SETTINGS,
-    ReplicaData,
     in_order,
     raw_answer,
-    replica_data,
     replica_report,
 )
-from dashboard.views.replica_settings import ReplicaComparison, SettingChoice
+from dashboard.views.replica_settings import EVERY_SETTING, ReplicaComparison, compare_with_pool, settings_blocks
 from dashboard.views.timeline import with_timeline
 from dashboard.web import draw, links, markup, share, state, timeline
 from dashboard.web.state import shared
@@ -39,13 +37,14 @@ NOT_RECORDED = "The history keeps raw answers of snapshots only."
 NO_ANSWER = "No answer to show."
 
 
+@shared(max_entries=16)
+def comparison_of(fleet: Fleet, replica: str) -> ReplicaComparison:
+    return compare_with_pool(fleet, {each.id: each for each in fleet.replicas}[replica])
+
+
 @shared(max_entries=16, has_times=True)
-def known_data(fleet: Fleet, replica: str) -> ReplicaData | None:
-    """Return what is derived of one replica; None where the fleet has none with this id."""
-    try:
-        return replica_data(fleet, replica)
-    except KeyError:
-        return None
+def view_of(fleet: Fleet, replica: str, name: str) -> View:
+    return replica_report(fleet, replica, comparison=comparison_of(fleet, replica), name=name)
 
 
 def draw_unknown(replica: str | None) -> None:
@@ -64,7 +63,7 @@ def draw_head(view: View) -> None:
 
 def choose_settings(comparison: ReplicaComparison) -> SettingChoice:
     if comparison.rows.empty:
-        return SettingChoice()
+        return EVERY_SETTING
     with draw.controls_row("controls"):
         search = st.text_input(
             "Search", **links.bind(pages.SETTING), placeholder="setting or value", width=260, live=True
@@ -73,7 +72,7 @@ def choose_settings(comparison: ReplicaComparison) -> SettingChoice:
         section = links.draw_select("Section", pages.SECTION, sections, 230)
         has_differences = bool(comparison.differences)
         only = st.toggle("Only differences", **links.bind(pages.SHOW, default=False), disabled=not has_differences)
-    return SettingChoice(section, search or "", bool(only and has_differences))
+    return SettingChoice(bool(only and has_differences), section, search or "")
 
 
 def draw_setting(path: str, setting: Setting) -> None:
@@ -116,33 +115,31 @@ def _with_answers(fleet: Fleet, replica: Replica) -> Sequence[ProbeResult]:
 def draw_page() -> None:
     fleet = state.fleet()
     asked = st.query_params.get(pages.REPLICA)
-    data = known_data(fleet, asked) if asked else None
-    if data is None:
+    replica = next((each for each in fleet.replicas if each.id == asked), None)
+    if replica is None:
         draw_unknown(asked)
         return
+    comparison, view = comparison_of(fleet, replica.id), view_of(fleet, replica.id, state.snapshot_name())
+    sections = {each.anchor: each for each in view.parts}
 
     head = st.container()
-    first = TABS[-1 if data.replica.document is None else 0]  # probes show why a replica was not read
+    first = TABS[-1 if replica.document is None else 0]  # probes show why a replica was not read
     tabs = st.tabs(TABS, **links.bind(pages.TAB, TABS, default=first))
     with tabs[0]:
-        choice = choose_settings(data.comparison)
-    name = state.snapshot_name()
-    view = replica_report(fleet, data.replica.id, choice, data=data, name=name)
-    sections = {each.anchor: each for each in view.parts}
+        settings = settings_blocks(replica, comparison, choose_settings(comparison))
     with head:
         draw_head(view)
         draw.draw_blocks(sections[HEAD[0]].blocks, HEAD[0])
         draw.draw_sections([sections[each] for each in HEAD[1:] if each in sections], "head")
-        past = timeline.draw_replica(fleet, data.replica)
+        past = timeline.draw_replica(fleet, replica)
     for tab, anchor in zip(tabs, (SETTINGS, ENGINES, IDENTITY, PROBES), strict=True):
         with tab:
-            clicked = draw.draw_blocks(sections[anchor].blocks, anchor)
+            clicked = draw.draw_blocks(settings if anchor == SETTINGS else sections[anchor].blocks, anchor)
             draw.draw_sections(sections[anchor].parts, f"{anchor}_parts")
             if clicked and clicked.kind is Kind.SETTING:
-                draw_setting(clicked.key, data.settings[clicked.key])
+                draw_setting(clicked.key, fleet.documents[str(replica.document)].settings[clicked.key])
     with tabs[-1]:
-        draw_raw_answer(fleet, data.replica)
+        draw_raw_answer(fleet, replica)
     if PROVIDER in sections:
         draw.draw_sections([sections[PROVIDER]], PROVIDER)
-    report = partial(replica_report, fleet, data.replica.id, data=data, name=name)
-    share.offer(lambda: with_timeline(report(), past), charts=bool(past))
+    share.offer(lambda: with_timeline(view, past), charts=bool(past))
