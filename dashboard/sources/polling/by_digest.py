@@ -51,13 +51,6 @@ class DigestSource(NamedTuple):
     shared: Reply
 
 
-class ReplicaPoll(NamedTuple):
-    """The snapshot of a replica; of one that was not asked, whose answer it has in common."""
-
-    snapshot: Snapshot
-    source: DigestSource | None = None
-
-
 class SamplingState(NamedTuple):
     """When a sample of a group was asked (monotonic clock), and the place in the group where the next one begins."""
 
@@ -79,7 +72,8 @@ class DigestPoller:
         self._doubted: frozenset[DigestKey] = frozenset()  # of groups with wrong digests
         self._keys: dict[bytes, DigestKey | None] = {}  # by the lines of a replica
         self._read: dict[bytes, ProbeResult] = {}
-        self._last: dict[str, ReplicaPoll] = {}
+        self._last: dict[str, Snapshot] = {}
+        self._copied: dict[str, DigestSource | None] = {}  # of the last poll: whose answer an unasked replica has
 
     async def poll(
         self,
@@ -113,20 +107,20 @@ class DigestPoller:
             snapshots |= {
                 name: _with_shared(snapshots[name], sources[key]) for name, key in locked.items() if key in sources
             }
-            polled = {name: ReplicaPoll(each) for name, each in snapshots.items()}
-            polled |= {
-                target.id: self._copy(target, target.scraped, other)
-                for other, several in (*((sources.get(key), group) for key, group in groups.items()), (None, rest))
-                for target in several
-                if target.id not in snapshots and target.scraped
-            }
+            copied: dict[str, DigestSource | None] = {}
+            polled = dict(snapshots)
+            for source, several in (*((sources.get(key), group) for key, group in groups.items()), (None, rest)):
+                for target in several:
+                    if target.id not in snapshots and target.scraped:
+                        copied[target.id] = source
+                        polled[target.id] = self._copy(target, target.scraped, source)
         wanted = {*groups, *locked.values()}
         self._sources = {key: each for key, each in (self._sources | sources).items() if key in wanted}
         self._sampling = {key: each for key, each in self._sampling.items() if key in groups}
         self._read = {each: result for each, result in self._read.items() if each in self._keys}
         polled |= {each.id: self._with_earlier(polled[each.id], scraped_at.get(each.id)) for each in rest}
-        self._last = polled
-        return tuple(polled[name].snapshot for name in unique)
+        self._last, self._copied = polled, copied
+        return tuple(polled[name] for name in unique)
 
     async def _poll_with_one_of_each(
         self,
@@ -204,30 +198,29 @@ class DigestPoller:
             (rest if key is None else groups[key]).extend(several)
         return groups, rest
 
-    def _copy(self, target: Target, scraped: ScrapedMetrics, source: DigestSource | None) -> ReplicaPoll:
+    def _copy(self, target: Target, scraped: ScrapedMetrics, source: DigestSource | None) -> Snapshot:
         """Return a replica that was not asked: what Prometheus has, and what another has in common."""
         before = self._last.get(target.id)
-        if before and before.snapshot.is_scraped and before.source is source and before.snapshot.target is target:
+        if before and before.is_scraped and before.target is target and self._copied.get(target.id) is source:
             return before
         other, shared = source or (None, None)
         probes = {METRICS.path: self._metrics(target, scraped)}
         if shared:
             probes[INFERENCE_CONFIG] = ProbeResult(INFERENCE_CONFIG, Source.PROVIDER, scraped.at, 0.0, reply=shared)
-        return ReplicaPoll(Snapshot(target, scraped.at, probes, other, is_scraped=True), source)
+        return Snapshot(target, scraped.at, probes, other, is_scraped=True)
 
-    def _with_earlier(self, polled: ReplicaPoll, scraped_at: float | None) -> ReplicaPoll:
+    def _with_earlier(self, snapshot: Snapshot, scraped_at: float | None) -> Snapshot:
         """Return a replica that answers nothing with its replies of the last poll, as `Poller` does.
 
         Those of another pod at the same address do not count.
         """
-        snapshot, last = polled.snapshot, self._last.get(polled.snapshot.target.id)
+        target, before = snapshot.target, self._last.get(snapshot.target.id)
         result = snapshot.probes.get(METRICS.path)
         failure = result.failure if result else None
-        if last is None or failure is None or any(each.reply for each in snapshot.probes.values()):
-            return polled
-        target, before = snapshot.target, last.snapshot
+        if before is None or failure is None or any(each.reply for each in snapshot.probes.values()):
+            return snapshot
         if before.target.labels != target.labels:
-            return polled
+            return snapshot
         at = datetime.fromtimestamp(scraped_at, UTC) if before.is_scraped and scraped_at else None
         earlier = {
             path: replace(each, observed_at=at or each.observed_at, failure=failure)
@@ -235,7 +228,7 @@ class DigestPoller:
             if each.reply
         }
         probes = {**snapshot.probes, **earlier}
-        return polled._replace(snapshot=replace(snapshot, probes=probes, same_digest_as=before.same_digest_as))
+        return replace(snapshot, probes=probes, same_digest_as=before.same_digest_as)
 
     def _metrics(self, target: Target, scraped: ScrapedMetrics) -> ProbeResult:
         if known := self._read.get(scraped.lines):

@@ -47,14 +47,6 @@ class RouterReply(NamedTuple):
     failure: str = ""
 
 
-class RouterPod(NamedTuple):
-    """One pod that runs a router, with what its command line and its ConfigMap say."""
-
-    name: str
-    address: str  # host:port
-    replies: list[RouterReply]
-
-
 class RouterReader:
     """All `routers` of the options."""
 
@@ -95,11 +87,12 @@ class RouterReader:
                 pods = await _find_pods(api, options, namespace)
             except UnreadableError as error:
                 return self._kept(options, error.detail)
-            urls = [f"{options.scheme}://{pod.address}" for pod in pods]
+            port = options.port or KINDS[options.kind].port
+            urls = [f"{options.scheme}://{host_port(pod.address, port)}" for pod, _ in pods]
             answers = await asyncio.gather(*(self._ask(client, options, url, deadline) for url in urls))
             return [
-                self._made(options, pod.name, [*reads, *pod.replies, *file], at)
-                for pod, reads in zip(pods, answers, strict=True)
+                self._made(options, f"{pod.namespace}/{pod.name}", [*reads, *own, *file], at)
+                for (pod, own), reads in zip(pods, answers, strict=True)
             ]
 
     async def _ask(self, client: Client, options: RouterOptions, url: str, deadline: Deadline) -> list[RouterReply]:
@@ -159,22 +152,25 @@ class RouterReader:
         return [replace(each, failures=(visible(f"{name}: {failure}"),)) for each in last]
 
 
-async def _find_pods(api: Api, options: RouterOptions, namespace: str) -> list[RouterPod]:
-    """Return the running pods of a router, in the order of their names. Raise UnreadableError with a sentence."""
+async def _find_pods(api: Api, options: RouterOptions, namespace: str) -> list[tuple[Pod, list[RouterReply]]]:
+    """Return the running pods of a router by name, with what their command lines and ConfigMaps say.
+
+    Raise UnreadableError with a sentence.
+    """
     selector = options.selector or await _selector_of(api, namespace, str(options.inference_pool))
     found = await api.list_all(PODS, namespace, selector)
-    kind, pods = KINDS[options.kind], []
+    pods = []
     for one in sorted(found.objects, key=lambda each: text(mapping(each, "metadata"), "name")):
         pod = Pod(one)
         if pod.has_ended or not pod.address:
             continue
         containers = mappings(mapping(one, "spec"), "containers")
         process = Process(tuple(_arguments(containers)), dict(_environment(containers)))
-        name, source = f"{pod.namespace}/{pod.name}", f"pod {pod.namespace}/{pod.name} (command line)"
-        replies = [_parse(source, f"{source} ", kind.of_process, process)]
+        source = f"pod {pod.namespace}/{pod.name} (command line)"
+        replies = [_parse(source, f"{source} ", KINDS[options.kind].of_process, process)]
         path = process.option(CONFIG_FILE) if options.kind is RouterKind.LLM_D else None
         replies += await _read_config_map(api, namespace, one, path) if path else []
-        pods.append(RouterPod(name, host_port(pod.address, options.port or kind.port), replies))
+        pods.append((pod, replies))
     if not pods:
         raise UnreadableError("schema", f"the namespace {namespace} has no running pods with {selector}")
     return pods
