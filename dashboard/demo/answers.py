@@ -14,7 +14,7 @@ from uuid import UUID
 from dashboard.demo.describe import Behaviour, DemoReplica, Speaks
 from dashboard.demo.hashing import fingerprint
 from dashboard.demo.memory import capacities
-from dashboard.demo.pages import JSON, Rendered
+from dashboard.demo.pages import JSON, RenderedPages
 from dashboard.demo.provider import PATHS, full_page, page_name
 from vllm_fleet_provider.shared.digests import EngineDigests, digest_answer
 from vllm_fleet_provider.shared.inference_config import InferenceConfigReply
@@ -49,12 +49,12 @@ class DemoProcess:
     """A replica since its last start. `slots` are the values of its pages that do not change with time."""
 
     replica: DemoReplica
-    rendered: Rendered
+    rendered: RenderedPages
     started_at: float
     slots: Mapping[str, bytes]
 
     @classmethod
-    def start(cls, replica: DemoReplica, rendered: Rendered, at: float) -> DemoProcess:
+    def start(cls, replica: DemoReplica, rendered: RenderedPages, at: float) -> DemoProcess:
         """Start a replica at a time, in seconds since 1970, with the pages of its configuration."""
         identity = _identity(replica, at)
         held = _capacity(replica, rendered.config) | _engines(
@@ -156,7 +156,7 @@ def _engines(replica: DemoReplica, config: Mapping[str, Any], process: str) -> d
     return {name: json.dumps(value).encode() for name, value in values.items()}
 
 
-def _digests(rendered: Rendered, slots: Mapping[str, bytes]) -> dict[str, bytes]:
+def _digests(rendered: RenderedPages, slots: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return the digests of each engine as text. Block hashes are its own, the others those of its configuration."""
     values: dict[str, str | None] = {}
     engine = 0

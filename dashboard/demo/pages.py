@@ -37,7 +37,7 @@ class DemoPage(NamedTuple):
         return b"".join(parts)
 
 
-class Rendered(NamedTuple):
+class RenderedPages(NamedTuple):
     """The answers of replicas of one configuration, by path, their `VllmConfig`, and the digests of their settings.
 
     The first replica that starts computes `digests`, by engine; none without the provider.
@@ -48,7 +48,7 @@ class Rendered(NamedTuple):
     digests: dict[int, EngineDigests]
 
 
-def render(configuration: Configuration, speaks: frozenset[Speaks]) -> Rendered:
+def render(configuration: Configuration, speaks: frozenset[Speaks]) -> RenderedPages:
     """Return the answers of a replica with this configuration and these configuration endpoints."""
     server = server_info(configuration)
     config = server["vllm_config"]
@@ -72,7 +72,7 @@ def render(configuration: Configuration, speaks: frozenset[Speaks]) -> Rendered:
         metrics += config_info(configuration.ranks_per_server).encode()
     pages["/metrics"] = _cut(PROMETHEUS, metrics)
     pages["/health"] = _cut(NO_BODY, b"")
-    return Rendered(pages, config, {})
+    return RenderedPages(pages, config, {})
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from dashboard.demo.answers import DemoProcess
 from dashboard.demo.connection import DemoConnection
 from dashboard.demo.describe import Behaviour, Configuration, DemoReplica, Speaks, Value
-from dashboard.demo.pages import Rendered, render
+from dashboard.demo.pages import RenderedPages, render
 
 BACKLOG = 128
 PORT_ATTEMPTS = 20  # a port that is free on one address may be taken on another
@@ -38,7 +38,7 @@ class DemoServer:
         self.fleet = tuple(fleet)
         self.port = port
         self._clock = clock
-        self._rendered: dict[tuple[Configuration, frozenset[Speaks]], Rendered] = {}
+        self._rendered: dict[tuple[Configuration, frozenset[Speaks]], RenderedPages] = {}
         self._servers: list[asyncio.Server] = []
         self._connections: set[DemoConnection] = set()
         began = clock()
