@@ -3,7 +3,6 @@
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.models import (
@@ -33,34 +32,19 @@ RAN = frozenset({OutcomeKind.FAILED, OutcomeKind.PASSED})
 ENGINES, DEVICES = "engines.", "devices."  # prefixes of evidence paths that are no settings, before a field's name
 
 
-class _WholeFinding(NamedTuple):
-    """A finding of one side on all its replicas: a suppression splits it in two."""
-
-    finding: Finding
-    replicas: frozenset[str]
-    suppressed: frozenset[str]
-    is_suppressed: bool  # as a whole
-
-
 class _Side:
-    """One fleet, with its replicas, outcomes and findings to look up; findings are the worst first."""
+    """One fleet, with its replicas, outcomes and findings to look up.
+
+    Findings are the worst first, each with its parts: a suppression of some replicas splits it in two.
+    """
 
     def __init__(self, fleet: Fleet) -> None:
         self._documents = fleet.documents
         self.replicas = {replica.id: replica for replica in fleet.replicas}
         self.outcomes = {(each.rule, each.subject): each for each in fleet.inspection.outcomes}
-        parts: dict[str, list[Finding]] = defaultdict(list)
+        self.found: dict[str, list[Finding]] = defaultdict(list)
         for finding in (*fleet.inspection.findings, *fleet.inspection.suppressed):
-            parts[finding.id].append(finding)
-        self.found = {
-            key: _WholeFinding(
-                same[0],
-                frozenset(replica for part in same for replica in part.replicas),
-                frozenset(replica for part in same if part.suppression for replica in part.replicas),
-                all(part.suppression for part in same),
-            )
-            for key, same in parts.items()
-        }
+            self.found[finding.id].append(finding)
 
     def has_value(self, path: str, key: str) -> bool:
         """Return whether a replica has a value of a path: a setting, identity, a field of its engines or devices."""
@@ -208,18 +192,26 @@ def _same_findings(then: _Side, now: _Side) -> dict[str, str]:
 def _alike(side: _Side, same: Collection[str]) -> dict[tuple[str, ...], list[str]]:
     """Return the ids that name replicas by what these findings are about otherwise; not those of both sides."""
     found: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for key, each in side.found.items():
-        values = own_values(each.finding)
+    for key, (finding, *_) in side.found.items():
+        values = own_values(finding)
         about = [json.dumps(pair) for pair in values if pair[0] != REASON]
         if key not in same and (not values or len(about) < len(values)):
-            found[each.finding.fingerprint, *about].append(key)
+            found[finding.fingerprint, *about].append(key)
     return found
 
 
-def _one_sided(found: _WholeFinding, own: _Side, other: _Side) -> OneSidedFinding:
+def _replicas_of(parts: Iterable[Finding]) -> set[str]:
+    return {replica for part in parts for replica in part.replicas}
+
+
+def _suppressed_of(parts: Iterable[Finding]) -> tuple[str, ...]:
+    return tuple(sorted(_replicas_of(part for part in parts if part.suppression)))
+
+
+def _one_sided(parts: Sequence[Finding], own: _Side, other: _Side) -> OneSidedFinding:
     """Return a finding of one side with the reason why the other does not have it."""
-    finding = found.finding
-    there = found.replicas & other.replicas.keys()
+    finding, replicas = parts[0], _replicas_of(parts)
+    there = replicas & other.replicas.keys()
     unread = _unread(there, own, other)
     needs_hashes = FINGERPRINT in BY_ID[finding.rule].needs
     paths = [path for path in finding.paths if path != FINGERPRINT or needs_hashes]
@@ -229,7 +221,7 @@ def _one_sided(found: _WholeFinding, own: _Side, other: _Side) -> OneSidedFindin
         if any(own.has_value(path, each) and not other.has_value(path, each) for path in paths)
     }
     outcome = other.outcomes.get((finding.rule, finding.subject))
-    if found.replicas and not there:
+    if replicas and not there:
         other_side = OtherSideStatus.NOT_THERE
     elif unread or silent or outcome is None or outcome.kind not in RAN:
         other_side = OtherSideStatus.NOT_EVALUATED
@@ -237,9 +229,9 @@ def _one_sided(found: _WholeFinding, own: _Side, other: _Side) -> OneSidedFindin
         other_side = OtherSideStatus.EVALUATED
     return OneSidedFinding(
         finding=finding,
-        is_suppressed=found.is_suppressed,
+        is_suppressed=all(part.suppression for part in parts),
         other_side=other_side,
-        absent=tuple(sorted(found.replicas - there)),
+        absent=tuple(sorted(replicas - there)),
         unread=tuple(sorted(unread)),
         silent=tuple(sorted(silent)),
         outcome=outcome.kind if outcome else None,
@@ -255,17 +247,18 @@ def _unread(replicas: Iterable[str], own: _Side, other: _Side) -> set[str]:
 
 def _persisting(earlier: str, key: str, before: _Side, after: _Side) -> PersistingFinding:
     then, now = before.found[earlier], after.found[key]
-    joined, left = now.replicas - then.replicas, then.replicas - now.replicas
-    ended = now.finding.expired
+    replicas_before, replicas_after = _replicas_of(then), _replicas_of(now)
+    joined, left = replicas_after - replicas_before, replicas_before - replicas_after
+    ended = now[0].expired
     return PersistingFinding(
-        before=then.finding,
-        after=now.finding,
+        before=then[0],
+        after=now[0],
         joined=tuple(sorted(joined)),
         left=tuple(sorted(left)),
         unread=tuple(sorted(_unread(joined, after, before) | _unread(left, before, after))),
-        suppressed_before=tuple(sorted(then.suppressed)),
-        suppressed_after=tuple(sorted(now.suppressed)),
-        is_suppressed_before=then.is_suppressed,
-        is_suppressed_after=now.is_suppressed,
-        ended=ended if ended != then.finding.expired else None,
+        suppressed_before=_suppressed_of(then),
+        suppressed_after=_suppressed_of(now),
+        is_suppressed_before=all(part.suppression for part in then),
+        is_suppressed_after=all(part.suppression for part in now),
+        ended=ended if ended != then[0].expired else None,
     )

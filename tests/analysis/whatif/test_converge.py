@@ -16,7 +16,7 @@ from dashboard.documents.fleet import fleet_json
 from dashboard.fleet import Baseline, State, Tolerance
 from dashboard.rules.apply_method import ApplyMethod
 from tests.analysis.whatif.pools import LARGER, pool_of, rules
-from tests.builders import NOW, alike, document, down, fleet, replica, setting, story
+from tests.builders import NOW, alike, document, fleet, replica, setting, story
 
 FEW = 20  # examples: each evaluates all rules on two fleets
 UTILIZATION = "cache_config.gpu_memory_utilization"
@@ -64,13 +64,6 @@ def test_findings_of_unchanged_pools_are_reused_and_are_those_of_all_rules(
 
     assert {name for _, name in known.keys() - same} == {pool, "fleet"}
     assert after.inspection == inspected(after, NOW).inspection
-
-
-def test_converging_to_the_wrong_cohort_spreads_its_findings(demo_fleet: Fleet) -> None:
-    what = converge(demo_fleet, "chat-70b", "C")
-
-    assert {each.rule: len(each.replicas) for each in what.spread} == {"RT-05": 16, "CO-14": 16}
-    assert "RT-05" not in rules(what, "fixed")
 
 
 def test_a_pool_with_one_cohort_does_not_change(demo_fleet: Fleet) -> None:
@@ -135,14 +128,6 @@ def test_after_converging_to_a_baseline_nothing_deviates(kinds: list[dict[str, A
 
     assert all(not deviations(agreed, each.settings) for each in what.changes.after.documents.values())
     assert converge(what.changes.after, "chat", agreed).restarts == ()
-
-
-def test_a_replica_with_incomplete_settings_is_silent_and_does_not_restart(demo_fleet: Fleet) -> None:
-    what = converge(demo_fleet, "gemma-27b", "A")
-    names = {each.id: each.name for each in demo_fleet.replicas}
-
-    assert sorted(names[each] for each in what.silent) == [f"gemma-27b-0{number}" for number in (1, 2, 6, 7)]
-    assert set(what.silent).isdisjoint(what.restarts)
 
 
 def test_a_baseline_changes_a_value_outside_of_its_range_to_the_nearer_end() -> None:
@@ -266,11 +251,3 @@ def test_a_rollout_that_is_reverted_is_not_fixed(demo_fleet: Fleet) -> None:
 
     assert (back.reverted, on.reverted) == (demo_fleet.inspection.rollouts["gemma-27b"], None)
     assert ("ID-08" in rules(back, "fixed"), "ID-08" in rules(on, "fixed")) == (False, True)
-
-
-def test_a_replica_that_was_never_read_is_listed() -> None:
-    documents = [document(), document(LARGER)]
-    members = [*alike("chat", 3, documents[0]), replica("chat-8", document=documents[1]), down("chat-9")]
-    what = converge(inspected(fleet(members, documents), NOW), "chat", "A")
-
-    assert (what.total, what.unread, what.restarts) == (5, ("http://chat-9:8000",), ("http://chat-8:8000",))
