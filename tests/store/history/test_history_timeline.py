@@ -1,17 +1,19 @@
 """Timelines of a history: what the database counts is what the polls had."""
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.timeline import COLUMNS, MarkKind, Period, TimelineGroup
+from dashboard.analysis.timeline import COLUMNS, MarkKind, Period, TimelineGroup, TimelineMark
 from dashboard.fleet import Gap, Setting, Source, State
 from dashboard.rules.findings import Severity, Suppression
 from dashboard.views.time_chart import details_of
@@ -121,6 +123,18 @@ def test_restarts_and_findings_are_marks_of_their_pools(week: Recorded, period: 
     assert began[0].at < ended[-1].at < began[0].at + 3 * HOUR
 
 
+def marks_of(folder: Path, polls: Iterable[Mapping[str, Any]]) -> tuple[TimelineMark, ...]:
+    """Record a finding that changes from poll to poll; return what its timeline has."""
+    history = Recorded(folder)
+    fleet = built(*(at(number, labels=LLAMA) for number in range(3)), at(4, "llama_noprefix", labels=LLAMA))
+    for number, changes in enumerate(polls):
+        found = (replace(fleet.inspection.findings[0], **changes),)
+        parts = {"findings": (), "suppressed": found} if "suppression" in changes else {"findings": found}
+        inspection = replace(fleet.inspection, **parts)
+        history.record(replace(fleet, inspection=inspection, polled_at=AT + number * POLL))
+    return history.reader.timeline(Period(AT - POLL, AT + 4 * POLL)).marks
+
+
 @pytest.mark.parametrize(
     ("before", "now", "mark"),
     [
@@ -134,41 +148,25 @@ def test_restarts_and_findings_are_marks_of_their_pools(week: Recorded, period: 
 def test_a_finding_that_becomes_worse_has_a_mark_with_its_severity_before(
     tmp_path: Path, before: Severity, now: Severity, mark: tuple[MarkKind, str] | None
 ) -> None:
-    history = Recorded(tmp_path)
-    fleet = built(at(1, labels=LLAMA), at(2, "llama_noprefix", labels=LLAMA))
-    first, *_ = fleet.inspection.findings
-    for number, severity in enumerate((before, now, now)):
-        inspection = replace(fleet.inspection, findings=(replace(first, severity=severity),))
-        history.record(replace(fleet, inspection=inspection, polled_at=AT + number * POLL))
-    found = history.reader.timeline(Period(AT - POLL, AT + 3 * POLL)).marks
+    found = marks_of(tmp_path, [{"severity": each} for each in (before, now, now)])
 
     assert [(each.kind, each.before) for each in found if each.text] == ([mark] if mark else [])
     assert [each.at for each in found] == ([AT + POLL] if mark else [])
 
 
 def test_a_finding_that_spreads_has_a_mark_with_its_severity(tmp_path: Path) -> None:
-    history = Recorded(tmp_path)
-    fleet = built(*(at(number, labels=LLAMA) for number in range(3)), at(4, "llama_noprefix", labels=LLAMA))
-    first = replace(fleet.inspection.findings[0], severity=Severity.WARNING)
-    ids = [each.id for each in fleet.replicas]
-    for number, replicas in enumerate((ids[:1], ids[:2], ids[:1], ids[:1])):
-        inspection = replace(fleet.inspection, findings=(replace(first, replicas=tuple(replicas)),))
-        history.record(replace(fleet, inspection=inspection, polled_at=AT + number * POLL))
-    found = history.reader.timeline(Period(AT - POLL, AT + 4 * POLL)).marks
+    ids = [f"http://10.0.0.{number}:8000" for number in range(2)]
+    polls = [{"severity": Severity.WARNING, "replicas": tuple(ids[:number])} for number in (1, 2, 1, 1)]
+    (found,) = marks_of(tmp_path, polls)
 
-    assert [(each.kind, each.before, each.at) for each in found] == [(MarkKind.WARNING, "warning", AT + POLL)]
-    assert details_of(found[0]) == f"worse, on more replicas: {first.sentence}"
+    assert (found.kind, found.before, found.at) == (MarkKind.WARNING, "warning", AT + POLL)
+    assert details_of(found).startswith("worse, on more replicas: ")
 
 
 def test_a_suppressed_finding_has_no_mark_where_it_becomes_worse(tmp_path: Path) -> None:
-    history = Recorded(tmp_path)
-    fleet = built(at(1, labels=LLAMA), at(2, "llama_noprefix", labels=LLAMA))
-    first, *_ = fleet.inspection.findings
-    for number, severity in enumerate((Severity.WARNING, Severity.CRITICAL)):
-        suppressed = (replace(first, severity=severity, suppression=Suppression(first.rule, "a", "b", AT.date())),)
-        inspection = replace(fleet.inspection, findings=(), suppressed=suppressed)
-        history.record(replace(fleet, inspection=inspection, polled_at=AT + number * POLL))
-    assert history.reader.timeline(Period(AT - POLL, AT + 3 * POLL)).marks == ()
+    suppression = Suppression("RT-01", "a", "b", AT.date())
+    polls = [{"severity": each, "suppression": suppression} for each in (Severity.WARNING, Severity.CRITICAL)]
+    assert marks_of(tmp_path, polls) == ()
 
 
 def test_a_finding_that_the_recording_began_with_has_no_beginning(week: Recorded, period: Period) -> None:
