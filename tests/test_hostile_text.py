@@ -5,7 +5,6 @@ import io
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import Result
@@ -19,10 +18,10 @@ from dashboard.render.export import _tables
 from dashboard.views.changes import changes_report
 from dashboard.views.context import context_of
 from dashboard.views.review import review_report
-from tests.builders import devices, document, down, fleet, replica
+from tests.builders import NOW, devices, document, down, fleet, replica
 from tests.commands import run as run_command
-from tests.fleet.test_text import RUN, UNSEEN
-from tests.page_runner import open_page
+from tests.fleet.test_formatting import RUN, UNSEEN
+from tests.page_runner import EVERY_PAGE, open_page
 from tests.saved_fleets import saved
 from tests.sources.polling.hostile import HostileServer, answers, changed_metrics
 
@@ -184,26 +183,20 @@ def test_no_line_of_a_fleet_yaml_is_a_command_in_an_error(tmp_path: Path) -> Non
     assert_harmless(done)
 
 
-PAGES = ["overview", "findings", "compare", "capacity", "replicas", "review"]
+UNSEEN_FLEET = attacked(UNSEEN)
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_no_page_has_hidden_characters(page: str) -> None:
-    assert_nothing_hidden(attacked(UNSEEN), page)
-
-
-def test_the_page_of_a_replica_has_no_hidden_characters() -> None:
-    fleet_ = attacked(UNSEEN)
-    for each in (fleet_.replicas[0], fleet_.replicas[-1]):
-        assert_nothing_hidden(fleet_, "replica", replica=each.id)
-
-
-def test_an_open_cell_has_no_hidden_characters() -> None:
-    assert_nothing_hidden(attacked(UNSEEN), "compare", cell="model_config.tokenizer")
-
-
-def assert_nothing_hidden(attacked_: Fleet, page: str, **url: Any) -> None:
-    app = open_page(attacked_, page, **url)
+@pytest.mark.parametrize(
+    ("page", "url"),
+    [
+        *((page, {}) for page in EVERY_PAGE if page != "replica"),
+        *(("replica", {"replica": UNSEEN_FLEET.replicas[place].id}) for place in (0, -1)),
+        ("compare", {"path": "model_config.tokenizer", "cohort": "A"}),
+    ],
+    ids=[*(page for page in EVERY_PAGE if page != "replica"), "replica", "replica that is down", "cell"],
+)
+def test_no_page_has_hidden_characters(page: str, url: dict[str, str]) -> None:
+    app = open_page(UNSEEN_FLEET, page, at=NOW, **url)
     nodes = [each for root in (app.main, app.sidebar) for each in walked(root)]
     protos = [proto for each in nodes if (proto := getattr(each, "proto", None)) is not None]
     texts = [(type(each).__name__, each.SerializeToString().decode(errors="ignore")) for each in protos]

@@ -28,29 +28,24 @@ from dashboard.fleet import Target
 from dashboard.sources.http.client import Client
 from dashboard.sources.polling.poller import Poller
 from dashboard.sources.polling.probes import PROBES
+from tests import captured
 from tests.benchmarks.nginx import nginx
+from tests.captured import METRICS, MODELS, SERVER_INFO, VERSION
 from tests.polled_fleets import build_fleet
 from tests.serving import ROOT
 
-CAPTURE = ROOT / "tests" / "captures" / "0.32.0" / "llama"
+CAPTURE = captured.FOLDER / "0.32.0" / "llama"
 REPLICAS, MANY = 1_000, 5_000  # MANY: of later polls
 CONNECTIONS = 100
 ROUNDS = 3  # the best counts: what disturbs a measurement only ever adds to it
 PROVIDER = ROOT / "tests" / "provider" / "answers" / "0.33.0" / "llama_eagle.json"
 WITH_PROVIDER = "/provider"  # path prefix of the same replicas with our provider
-TWO = ("/metrics", "/v1/models")  # the requests of a later poll at commit 6929f590
+TWO = (METRICS, MODELS)  # the requests of a later poll at commit 6929f590
 # Processor time of a later poll at 6929f590, in that of plain aiohttp for TWO: of 1,000 replicas the median of four
 # runs, 2.4 to 2.8; of 5,000 one run, 3.4. The smaller one counts.
 LATER_BEFORE = 2.6
-FOUR = ("/metrics", "/server_info?config_format=json", "/version", "/v1/models")
-FILES = {
-    "/metrics": "metrics.txt",
-    "/version": "version.json",
-    "/v1/models": "models.json",
-    "/kv_event_sources": "kv_event_sources.json",
-    "/server_info": "server_info.json",
-    "/inference/v1/config": "inference_config.json",
-}
+FOUR = (METRICS, SERVER_INFO, VERSION, MODELS)
+FILES = {path.partition("?")[0]: file for path, file in captured.FILES.items() if (CAPTURE / file).exists()}
 KEPT_ALIVE = (
     "sendfile on; tcp_nopush on; keepalive_timeout 60; keepalive_requests 100000; open_file_cache max=100; etag off;"
 )
