@@ -8,9 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dashboard.config import PollOptions
+from dashboard.errors import UnreadableError
 from dashboard.fleet import FailureKind, ReplicaState, Snapshot, Target
 from dashboard.sources.http.client import Client
 from dashboard.sources.polling.poller import Poller
+from dashboard.sources.source import Deadline
 from tests.polled_fleets import build_fleet
 from tests.sources.polling.hostile import (
     CAPTURE,
@@ -87,6 +89,19 @@ def test_a_timeout_pauses_while_this_process_is_busy(server: HostileServer) -> N
 
     server.routes["/a/version"] = late(b"{}")
     assert asyncio.run(ask()) is None
+
+
+def test_the_deadline_of_a_source_counts_the_time_in_which_this_process_is_busy() -> None:
+    async def read() -> None:
+        deadline, loop = Deadline(0.05), asyncio.get_running_loop()
+        assert 0 < deadline.left() <= 0.05
+        ends_at = loop.time() + 0.06
+        while loop.time() < ends_at:  # as a large answer is read: no timer of the event loop runs
+            pass
+        with pytest.raises(UnreadableError, match=r"takes longer than 0\.05 s to read"):
+            deadline.left()
+
+    asyncio.run(read())
 
 
 def test_the_end_of_the_poll_is_named_as_the_cause(server: HostileServer) -> None:
