@@ -1,10 +1,10 @@
-"""The routers of production-stack and Dynamo: /metrics, /health and the process give facts."""
+"""Production-stack, Dynamo, LMCache and Mooncake: their answers and their processes give facts."""
 
 import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dashboard.errors import UnreadableError
@@ -12,15 +12,21 @@ from dashboard.fleet import FactName
 from dashboard.rules.domain import Router, Store
 from dashboard.sources.routers.answers import Process
 from dashboard.sources.routers.kinds import (
+    KINDS,
+    read_conf,
     read_dynamo_metrics,
     read_dynamo_process,
+    read_master,
     read_stack_health,
     read_stack_metrics,
     read_stack_process,
+    read_status,
+    read_version,
 )
 from tests.sources.routers.fixture_files import fixture, obeys_the_law
 from tests.strategies import json_named, json_values
 
+LMCACHE = {FactName.KV_STORE: Store.LMCACHE, FactName.CHUNK_SIZE: 256}
 EVENTS = {FactName.ROUTING: Router.KV_EVENTS, FactName.OWN_KEYS: False}
 
 
@@ -126,21 +132,68 @@ def test_flags_of_dynamo_win_over_its_environment(
     assert read_dynamo_process(Process(tuple(arguments.split()), environment)) == facts
 
 
+@pytest.mark.parametrize(
+    ("file", "algorithm"), [("lmcache_conf_names.txt", "builtin"), ("lmcache_conf.txt", "sha256_cbor")]
+)
+def test_conf_has_the_size_of_a_chunk_and_the_hash_algorithm(file: str, algorithm: str) -> None:
+    assert read_conf(fixture(file)) == {**LMCACHE, FactName.KEY_ALGORITHM: algorithm}
+
+
+def test_status_of_the_multiprocess_server_has_what_is_in_force() -> None:
+    assert read_status(fixture("lmcache_mp_status.json")) == {**LMCACHE, FactName.KEY_ALGORITHM: "blake3"}
+    assert read_status(b'{"chunk_size": 256, "hash_algorithm": null}') == LMCACHE
+
+
+@pytest.mark.parametrize("body", [fixture("lmcache_conf_unknown_names.txt"), b"[]", b'{"chunk_size": "256"}'])
+def test_an_answer_without_chunk_size_is_a_sentence(body: bytes) -> None:
+    with pytest.raises(UnreadableError, match="answers /conf without a chunk_size; check that LMCache's API server"):
+        read_conf(body)
+    with pytest.raises(UnreadableError, match="answers /status without a chunk_size; check that LMCache is there"):
+        read_status(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "facts"),
+    [
+        (fixture("lmcache_version.json"), {FactName.VERSION: "0.5.6-g3e11e108"}),
+        (b'"0.5.6"', {FactName.VERSION: "0.5.6"}),
+        (b'""', {}),
+        (b"[1]", {}),
+    ],
+)
+def test_the_version_is_a_string(body: bytes, facts: dict[FactName, Any]) -> None:
+    assert read_version(body) == facts
+
+
+def test_a_mooncake_master_counts_its_clients() -> None:
+    assert read_master(fixture("mooncake_metrics.txt")) == {FactName.KV_STORE: Store.MOONCAKE, FactName.CLIENTS: 2}
+    odd = b"# TYPE master_active_clients gauge\nmaster_active_clients NaN"
+    assert read_master(odd) == {FactName.KV_STORE: Store.MOONCAKE, FactName.CLIENTS: 0}
+
+
+def test_other_metrics_than_mooncakes_are_a_sentence() -> None:
+    with pytest.raises(UnreadableError, match="without master_active_clients; check that Mooncake's master is there"):
+        read_master(fixture("dynamo_metrics.txt"))
+
+
+NAMES = ["status", "dynamic_config", "routing_logic", "chunk_size", "pre_caching_hash_algorithm", "hash_algorithm"]
+SERIES = ["vllm:healthy_pods_total", "dynamo_frontend_model_workers", "master_active_clients"]
+NAMED = json_named(st.sampled_from(NAMES))
 BODIES = st.one_of(
     st.binary(max_size=200),
     json_values.map(lambda value: json.dumps(value).encode()),
-    json_named(st.sampled_from(["status", "dynamic_config", "routing_logic"])).map(
-        lambda value: json.dumps({"status": value, "dynamic_config": value}).encode()
+    NAMED.map(lambda value: json.dumps(value).encode()),
+    NAMED.map(lambda value: json.dumps({"status": value, "dynamic_config": value}).encode()),
+    st.tuples(st.sampled_from(SERIES), st.text(max_size=50), st.floats() | st.text(max_size=50)).map(
+        lambda each: metrics(f"{each[0]}{{{each[1]}}} {each[2]}".encode(errors="replace").decode())
     ),
-    st.tuples(
-        st.sampled_from(["vllm:healthy_pods_total", "dynamo_frontend_model_workers"]), st.text(max_size=50), st.floats()
-    ).map(lambda each: metrics(f"{each[0]}{{{each[1]}}} {each[2]}".encode(errors="replace").decode())),
 )
 
 
+@settings(max_examples=200)
 @given(BODIES)
 def test_any_answer_gives_facts_or_a_sentence(body: bytes) -> None:
-    assert all(obeys_the_law(each, body) for each in (read_stack_metrics, read_stack_health, read_dynamo_metrics))
+    assert all(obeys_the_law(reader, body) for kind in KINDS.values() for reader in kind.probes.values())
 
 
 WORDS = st.sampled_from(["--router-mode", "kv", "--kv-cache-block-size", "1" * 5000, "--routing-logic", "x", "²"])
