@@ -14,14 +14,9 @@ from dashboard.web import header
 from dashboard.web.header import line_html, reload_html, stale_targets_html
 from tests import builders
 from tests.builders import HOSTILE, NOW, POLLED_AT, down, fleet, replica
-from tests.page_runner import EVERY_PAGE, html, rerun, show_with_snapshots, visit
+from tests.page_runner import EVERY_PAGE, html, rerun, visit
 
 BANNER = '<div class="snapshot-banner">'
-
-
-@pytest.fixture
-def story(tmp_path: Path) -> None:
-    show_with_snapshots(builders.story(), tmp_path)
 
 
 def footer(**url: str) -> str:
@@ -84,7 +79,7 @@ def test_no_css_rule_asks_the_whole_document_what_it_has() -> None:
     assert [sheet.name for sheet in sheets if "html:has(" in sheet.read_text()] == []
 
 
-@pytest.mark.usefixtures("story")
+@pytest.mark.usefixtures("live")
 def test_a_live_page_has_its_context_and_no_banner() -> None:
     assert footer().startswith("prod-eu · not frozen · data as of 2026-03-02T11:42:05Z · 39 of 40 answered")
     assert BANNER not in html(visit("findings"))
@@ -99,12 +94,12 @@ def test_a_live_page_has_its_context_and_no_banner() -> None:
         ({"severity": "nope"}, ""),
     ],
 )
-@pytest.mark.usefixtures("story")
+@pytest.mark.usefixtures("live")
 def test_the_footer_has_the_choices_that_the_page_follows(url: dict[str, str], filters: str) -> None:
     assert "".join(footer(**url).partition("filters")[1:]) == filters
 
 
-@pytest.mark.usefixtures("story")
+@pytest.mark.usefixtures("live")
 def test_an_open_dialog_is_no_filter() -> None:
     shown = html(visit("snapshots", manage="fc12d51920", search="rollout")).rpartition('<footer class="context">')[2]
 
@@ -112,7 +107,7 @@ def test_an_open_dialog_is_no_filter() -> None:
     assert "search=rollout" in shown
 
 
-@pytest.mark.usefixtures("story")
+@pytest.mark.usefixtures("live")
 def test_an_unknown_pool_and_an_unknown_name_are_ignored_with_a_warning() -> None:
     """Compare shows one pool, and an empty state for an unknown one."""
     pool, name = (f"Ignored invalid URL parameter <code>{each}=nope</code>." for each in ("pool", "vllm"))
@@ -123,7 +118,7 @@ def test_an_unknown_pool_and_an_unknown_name_are_ignored_with_a_warning() -> Non
     assert "<script>" not in html(visit("capacity", pool=HOSTILE))
 
 
-@pytest.mark.usefixtures("story")
+@pytest.mark.usefixtures("live")
 @pytest.mark.parametrize("page", EVERY_PAGE)
 def test_a_parameter_with_the_name_of_an_argument_is_ignored(page: str) -> None:
     """Each link is made from the parameters of its page."""
@@ -143,14 +138,14 @@ def test_a_parameter_with_the_name_of_an_argument_is_ignored(page: str) -> None:
         ("replica", "tab", {"replica": builders.story().replicas[0].id}),
     ],
 )
-@pytest.mark.usefixtures("story")
+@pytest.mark.usefixtures("live")
 def test_an_invalid_choice_is_ignored_with_a_warning(page: str, name: str, more: dict[str, str]) -> None:
     shown = html(visit(page, **{name: "zzz"}, **more))
 
     assert f"Ignored invalid URL parameter <code>{name}=zzz</code>." in shown
 
 
-@pytest.mark.usefixtures("story")
+@pytest.mark.usefixtures("live")
 def test_several_invalid_choices_are_one_warning_that_goes_with_them() -> None:
     app = visit("findings", severity="a", family="b")
 
@@ -159,7 +154,7 @@ def test_several_invalid_choices_are_one_warning_that_goes_with_them() -> None:
     assert "Ignored" not in html(rerun(app))
 
 
-@pytest.mark.usefixtures("story")
+@pytest.mark.usefixtures("live")
 def test_a_new_name_of_a_snapshot_is_shown_in_the_next_run() -> None:
     key = service.snapshots().freeze(builders.story(), "Monday", NOW).id
     app = visit("findings", snapshot=key)
@@ -169,7 +164,7 @@ def test_a_new_name_of_a_snapshot_is_shown_in_the_next_run() -> None:
     assert "“Tuesday”" in html(rerun(app))
 
 
-@pytest.mark.usefixtures("story")
+@pytest.mark.usefixtures("live")
 def test_choices_in_the_url_are_cut_and_stay_text() -> None:
     page = html(visit("findings", **{HOSTILE: HOSTILE * 50}))
 

@@ -15,11 +15,6 @@ from tests.builders import NOW
 from tests.page_runner import copied, html, rerun, show_with_snapshots, switch, visit
 
 
-@pytest.fixture
-def story(tmp_path: Path) -> None:
-    show_with_snapshots(builders.story(), tmp_path)
-
-
 def freeze(app: AppTest) -> AppTest:
     app.button(key="freeze").click()
     return rerun(app)
@@ -31,7 +26,7 @@ def test_before_the_first_poll_there_is_nothing_to_share(tmp_path: Path) -> None
     assert [button.key for button in visit().button] == []
 
 
-@pytest.mark.usefixtures("story")
+@pytest.mark.usefixtures("live")
 def test_a_fleet_is_frozen_once_with_its_name_and_time_as_the_default_name() -> None:
     app = freeze(freeze(visit()))
     (stored,) = service.snapshots().all()
@@ -42,7 +37,7 @@ def test_a_fleet_is_frozen_once_with_its_name_and_time_as_the_default_name() -> 
     assert "Frozen as <b>prod-eu 2026-03-02T11:42:05Z</b>, data as of 2026-03-02T11:42:05Z." in html(app)
 
 
-@pytest.mark.usefixtures("story")
+@pytest.mark.usefixtures("live")
 def test_the_link_opens_this_page_with_its_choices_until_the_next_poll() -> None:
     app = visit("compare", pool="embed-8b", search="version")
     app.text_input(key="freeze_name").set_value("Friday")
@@ -56,7 +51,7 @@ def test_the_link_opens_this_page_with_its_choices_until_the_next_poll() -> None
     assert "open it" not in html(rerun(app))
 
 
-@pytest.mark.usefixtures("story")
+@pytest.mark.usefixtures("live")
 def test_a_snapshot_has_its_link_and_cannot_be_frozen_again() -> None:
     key = service.snapshots().freeze(builders.story(), "x", NOW).id
     app = visit("findings", snapshot=key, severity="critical")
@@ -88,7 +83,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_in_share(tmp_path: Path) ->
     assert "A snapshot cannot be written. The history history.db cannot be used: File exists." in page
 
 
-@pytest.mark.usefixtures("story")
+@pytest.mark.usefixtures("live")
 def test_a_page_exports_in_every_format_that_fits_and_the_next_page_forgets_it() -> None:
     service.snapshots().freeze(builders.fleet(polled_at=NOW - timedelta(days=1)), "before", NOW)
     app = visit("changes")

@@ -1,6 +1,5 @@
 """Notes of a review are saved with the snapshot, and no typed text is lost."""
 
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -39,12 +38,6 @@ class Reviewed(NamedTuple):
     @property
     def notes(self) -> dict[str, Note]:
         return dict(self.store.get(self.key).notes)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Snapshots:
-    """An empty folder of snapshots."""
-    return Snapshots(tmp_path / "snapshots")
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
-from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -40,12 +39,6 @@ MEETING_TYPE = "font-size: 20.25px"
 def style(app: AppTest) -> str:
     """The style sheet of the page."""
     return next(str(piece.proto.body) for piece in app.get("html") if "<style>" in piece.proto.body)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Snapshots:
-    """An empty folder of snapshots."""
-    return Snapshots(tmp_path / "snapshots")
 
 
 def test_the_last_review_is_the_newest_earlier_snapshot_of_this_fleet(store: Snapshots) -> None:
