@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
+from dashboard.render import svg
 from dashboard.render.matrix import colour
 from dashboard.render.svg_chart import amount
 from dashboard.views.blocks import Bar, Chart, Tone
@@ -62,14 +63,14 @@ class Palette(NamedTuple):
 
 
 LIGHT = Palette(
-    ink="#1f2933",
-    mute="#5d6975",
-    line="#dde2e7",
-    ground="#ffffff",
+    ink=svg.INK,
+    mute=svg.MUTE,
+    line=svg.LINE,
+    ground=svg.GROUND,
     chip="#e3e8ed",
-    critical="#bf5300",
-    unknown="#66717c",
-    cohorts=("#3566a8", "#8559b5", "#5f7080", "#2f7599", "#9a5fae", "#2c3f6b"),
+    critical=svg.TONES[Tone.CRITICAL],
+    unknown=svg.TONES[Tone.UNKNOWN],
+    cohorts=svg.COHORTS,
 )
 DARK = Palette(
     ink="#e4e9ee",
