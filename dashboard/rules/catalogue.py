@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, field_validator
 
 from dashboard.compare.equality import without_owner
 from dashboard.fleet import Role
@@ -40,11 +40,7 @@ MODULES = (
 )
 
 
-class _Row(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class _RuleGroup(_Row):
+class _RuleGroup(BaseModel, extra="forbid", frozen=True):
     """Settings that are compared together."""
 
     compare: tuple[str, ...]
@@ -58,12 +54,12 @@ class _RuleGroup(_Row):
         return name
 
 
-class _Impact(_Row):
+class _Impact(BaseModel, extra="forbid", frozen=True):
     severity: Severity
     why: str
 
 
-class _RemedyRow(_Row):
+class _RemedyRow(BaseModel, extra="forbid", frozen=True):
     sentence: str
     set: dict[str, Any]
 
