@@ -100,7 +100,7 @@ def test_an_engine_that_sleeps_adds_to_no_sum() -> None:
     assert capacity_of([asleep]).tokens.value is None
 
 
-def test_where_the_shortlist_a_shared_sum_sleeps_the_next_one_adds_it() -> None:
+def test_where_the_first_of_a_shared_sum_sleeps_the_next_one_adds_it() -> None:
     first, second = SHARED_SUM
     found = capacity_of([replica("a", engines=(first._replace(sleep_level=1), second))])
 

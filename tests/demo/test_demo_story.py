@@ -14,7 +14,7 @@ def _instance_id(replica: DemoReplica) -> str:
     return str(json.loads(answer.body)["vllm_config"]["instance_id"])
 
 
-def test_addresses_and_names_are_unique_and_fewer_replicas_are_the_shortlist_the_fleet() -> None:
+def test_addresses_and_names_are_unique_and_fewer_replicas_are_the_first_of_the_fleet() -> None:
     assert default_fleet(5) == FLEET[:5]
     for fleet in (FLEET, default_fleet(1000)):
         assert len({replica.address for replica in fleet}) == len(fleet)

@@ -67,7 +67,7 @@ def test_chosen_replicas_are_compared_and_unknown_ones_named() -> None:
     assert "http://&lt;b&gt;gone is not in this fleet." in shown
 
 
-def test_the_shortlist_the_chosen_replicas_is_the_reference_also_if_it_is_unreachable() -> None:
+def test_the_first_of_the_chosen_replicas_is_the_reference_also_if_it_is_unreachable() -> None:
     built = story()
     last, first = built.replicas[5], built.replicas[0]
     lost = next(each.id for each in built.replicas if each.document is None)
