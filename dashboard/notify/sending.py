@@ -45,11 +45,6 @@ def kind_of(options: WebhookOptions) -> str:
     return SLACK if options.format == SLACK else WEBHOOK
 
 
-def message_body(options: WebhookOptions, alerts: Sequence[Alert], notify: NotifyOptions) -> Any:
-    """Return a message in the format of a webhook."""
-    return slack_body(alerts, notify) if options.format == SLACK else webhook_body(alerts, notify)
-
-
 def host_of(options: AlertmanagerOptions | WebhookOptions) -> str:
     """Return the host and the port of a receiver, all that may be shown of its URL; empty where it has none."""
     if isinstance(options, AlertmanagerOptions):
@@ -79,7 +74,8 @@ async def deliver(
         address = options.find_url()
     except ValueError as error:
         return ReceiverAnswer(is_accepted=False, text=str(error))
-    return await _post(client, options, address, message_body(options, alerts, notify), {"Idempotency-Key": message})
+    body = slack_body(alerts, notify) if options.format == SLACK else webhook_body(alerts, notify)
+    return await _post(client, options, address, body, {"Idempotency-Key": message})
 
 
 async def _post(

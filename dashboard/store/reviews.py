@@ -65,11 +65,10 @@ def last_review(known: SnapshotList, fleet: Fleet) -> StoredSnapshot | None:
     A review has notes, or it is named so and not from the same meeting. Other snapshots are frozen for other reasons.
     """
     as_of = fleet.polled_at
-    return next((each for each in known.snapshots if _has_notes(each) or _is_named_review(each, as_of)), None)
-
-
-def _has_notes(stored: StoredSnapshot) -> bool:
-    return bool(stored.notes or stored.problem)  # or its notes cannot be read
+    for stored in known.snapshots:
+        if stored.notes or stored.problem or _is_named_review(stored, as_of):  # a problem: its notes cannot be read
+            return stored
+    return None
 
 
 def _is_named_review(stored: StoredSnapshot, as_of: datetime | None = None) -> bool:

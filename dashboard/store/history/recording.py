@@ -51,11 +51,6 @@ class Recorder:
         self._reader: HistoryReader | None = None
         self._refused: Exception | None = None  # by the history, before the poll
 
-    @property
-    def problem(self) -> str | None:
-        """Return why the last poll was not recorded, None where it was."""
-        return self.status.problem
-
     def follow(self, name: str, now: datetime) -> Fleet | None:
         """Return the newest poll where another instance records a shared history; None: this one has to poll.
 

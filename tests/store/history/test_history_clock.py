@@ -68,8 +68,8 @@ def test_the_recorder_says_that_the_clock_jumped(working_folder: Path) -> None:
         fleet = later(FLEET, number * POLL)
         assert fleet.polled_at is not None
         recorder.record(fleet, fleet.polled_at + DUE)
-        assert (recorder.problem or "").startswith(problem or "")
-        assert (recorder.problem is None) == (problem is None)
+        assert (recorder.status.problem or "").startswith(problem or "")
+        assert (recorder.status.problem is None) == (problem is None)
     recorder.close()
     assert Recorded(working_folder / "data").rows("poll") == 2
 

@@ -95,8 +95,8 @@ def test_one_instance_records_and_the_other_shows_it(server: Server, database: D
 
         assert followed is not None
         assert shown(followed) == shown(FLEET)
-        assert (second.status.follows, second.problem, second.status.recorded_at) == (True, None, AT)
-        assert (first.status.follows, first.problem, first.status.recorded_at) == (False, None, AT)
+        assert (second.status.follows, second.status.problem, second.status.recorded_at) == (True, None, AT)
+        assert (first.status.follows, first.status.problem, first.status.recorded_at) == (False, None, AT)
     assert polls(database) == 1
 
 
@@ -109,13 +109,13 @@ def test_an_instance_that_loses_its_connection_records_nothing_until_it_has_the_
         assert turn(second, later(FLEET, POLL)) is None
 
         first.record(later(FLEET, 2 * POLL), AT + 2 * POLL + DUE)
-        assert (first.problem or "").startswith("The history postgres at localhost cannot be used: ")
+        assert (first.status.problem or "").startswith("The history postgres at localhost cannot be used: ")
         assert polls(database) == 2
 
         followed = turn(first, later(FLEET, 2 * POLL))
         assert followed is not None
         assert followed.polled_at == later(FLEET, POLL).polled_at
-        assert (first.problem, first.status.follows, first.status.failures) == (None, True, 1)
+        assert (first.status.problem, first.status.follows, first.status.failures) == (None, True, 1)
 
 
 def test_an_instance_polls_by_itself_while_the_one_that_records_does_not(server: Server, database: Database) -> None:
@@ -123,7 +123,7 @@ def test_an_instance_polls_by_itself_while_the_one_that_records_does_not(server:
         turn(first, FLEET)
         for _ in range(2):
             assert turn(second, later(FLEET, 10 * POLL)) is None
-            assert second.problem == (
+            assert second.status.problem == (
                 "The instance that records the history has recorded no poll since 2026-03-02T11:42:05Z; restart it."
             )
         assert (second.status.follows, second.status.failures) == (False, 2)
@@ -131,7 +131,7 @@ def test_an_instance_polls_by_itself_while_the_one_that_records_does_not(server:
 
         turn(first, later(FLEET, 10 * POLL))
         assert turn(second, later(FLEET, 10 * POLL)) is not None
-        assert second.problem is None
+        assert second.status.problem is None
 
 
 @pytest.mark.usefixtures("database")
@@ -139,8 +139,8 @@ def test_an_instance_polls_by_itself_before_the_first_recorded_poll(server: Serv
     with instances(server) as (first, second):
         assert first.follow(FLEET.name, AT) is None
         assert turn(second, FLEET) is None
-        assert second.problem is not None
-        assert second.problem.endswith("none was recorded yet.")
+        assert second.status.problem is not None
+        assert second.status.problem.endswith("none was recorded yet.")
 
 
 @pytest.mark.usefixtures("database")
@@ -148,7 +148,7 @@ def test_another_fleet_is_not_shown(server: Server) -> None:
     with instances(server) as (first, second):
         turn(first, FLEET)
         assert turn(second, replace(FLEET, name="test")) is None
-        assert second.problem == (
+        assert second.status.problem == (
             "The history postgres at localhost is that of the fleet “prod”, not of “test”; choose another history.url, "
             "or the former name."
         )
@@ -160,8 +160,8 @@ def test_an_instance_of_another_version_polls_by_itself(server: Server, database
         with database.maintained() as connection, connection.begin():
             connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
         assert turn(second, later(FLEET, POLL)) is None
-        assert second.problem is not None
-        assert "has schema 9999, newer than" in second.problem
+        assert second.status.problem is not None
+        assert "has schema 9999, newer than" in second.status.problem
 
 
 def test_polls_go_on_while_postgresql_is_gone_and_the_gap_is_one(server: Server, database: Database) -> None:
@@ -171,13 +171,13 @@ def test_polls_go_on_while_postgresql_is_gone_and_the_gap_is_one(server: Server,
         server.stop()
         for each in (first, second, first, second):
             assert turn(each, later(FLEET, POLL)) is None
-            assert each.problem is not None
+            assert each.status.problem is not None
         server.start()
 
         back = later(FLEET, 10 * POLL)
         assert turn(first, back) is None
         assert turn(second, back) is not None
-        assert (first.problem, second.problem, first.status.failures) == (None, None, 2)
+        assert (first.status.problem, second.status.problem, first.status.failures) == (None, None, 2)
     (gap,) = HistoryReader(database).gaps(AT, AT + 10 * POLL)
     assert (gap.since, gap.until) == (AT, AT + 10 * POLL)
 
@@ -191,10 +191,10 @@ def test_a_table_that_is_locked_by_somebody_is_a_problem_and_recording_goes_on(
         with database.maintained() as other, other.begin():
             other.exec_driver_sql("LOCK TABLE poll")
             turn(first, later(FLEET, POLL))
-            assert first.problem is not None
-            assert "canceling statement due to statement timeout" in first.problem
+            assert first.status.problem is not None
+            assert "canceling statement due to statement timeout" in first.status.problem
         turn(first, later(FLEET, 2 * POLL))
-        assert first.problem is None
+        assert first.status.problem is None
     assert polls(database) == 2
 
 

@@ -75,11 +75,11 @@ def test_a_problem_is_logged_once_and_its_end_too(working_folder: Path, caplog: 
     recorder = Recorder(options())
     record(recorder)
     record(recorder, 1)
-    assert recorder.problem == "The history history.db cannot be used: File exists."
+    assert recorder.status.problem == "The history history.db cannot be used: File exists."
 
     (working_folder / "data").unlink()
     record(recorder, 2)
-    assert recorder.problem is None
+    assert recorder.status.problem is None
     recorder.close()
     assert [each.getMessage() for each in caplog.records if each.name.endswith("recording")] == [
         "not recorded in the history: The history history.db cannot be used: File exists.",
@@ -94,10 +94,10 @@ def test_an_internal_error_is_logged_with_its_place_and_ends_nothing(caplog: pyt
     assert broken.polled_at is not None
     recorder.record(broken, broken.polled_at + DUE)
 
-    assert recorder.problem == "The poll was not recorded in the history: internal error AttributeError."
+    assert recorder.status.problem == "The poll was not recorded in the history: internal error AttributeError."
     assert caplog.records[-1].exc_info
     record(recorder, 1)
-    assert recorder.problem is None
+    assert recorder.status.problem is None
     recorder.close()
 
 
