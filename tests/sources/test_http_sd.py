@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,17 +18,7 @@ LIMITS = PollOptions(probe_timeout_seconds=1)
 GROUPS = json.dumps([{"targets": ["a:1", "b"], "labels": {"pool": "chat", "__meta_zone": "1"}}]).encode()
 
 
-class Clock:
-    """A monotonic clock that stands still."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def source(server: HostileServer, clock: Clock, **more: Any) -> HttpSd:
+def source(server: HostileServer, clock: Callable[[], float] = lambda: 0.0, **more: Any) -> HttpSd:
     options = HttpSdOptions(url=f"{server.address}/targets", **more)
     own = options.authorization
     return HttpSd(options, Credentials(own.token_env) if own else None, Credentials("REPLICAS"), LIMITS, clock)
@@ -40,7 +31,7 @@ def read(found: HttpSd) -> Listing:
 
 def test_groups_are_targets_with_the_labels_of_both_and_the_credentials_of_replicas(server: HostileServer) -> None:
     server.routes["/targets"] = answers(GROUPS, headers=JSON)
-    listing = read(source(server, Clock(), labels={"site": "south", "pool": "other"}))
+    listing = read(source(server, labels={"site": "south", "pool": "other"}))
 
     assert listing.name == f"{server.address}/targets"
     assert listing.failure is None
@@ -55,9 +46,10 @@ def test_the_url_is_asked_again_after_its_interval_and_gets_its_own_token(
     monkeypatch.setenv("INVENTORY", "s3cret")
     server.routes["/targets"] = answers(GROUPS, headers=JSON)
     server.asked.clear()
-    clock = Clock()
-    found = source(server, clock, authorization={"token_env": "INVENTORY"}, refresh_seconds=60)
-    for clock.now in (0.0, 59.0, 60.0):
+    now = 0.0
+    found = source(server, lambda: now, authorization={"token_env": "INVENTORY"}, refresh_seconds=60)
+    for seconds in (0.0, 59.0, 60.0):
+        now = seconds
         read(found)
 
     assert len(server.asked) == 2
@@ -68,11 +60,11 @@ def test_the_url_is_asked_again_after_its_interval_and_gets_its_own_token(
 @pytest.mark.parametrize("name", [each for each in BAD_ANSWERS if each != "another shape"])
 def test_a_bad_answer_keeps_the_targets_as_stale(server: HostileServer, name: str) -> None:
     server.routes["/targets"] = answers(GROUPS, headers=JSON)
-    clock = Clock()
-    found = source(server, clock)
+    now = 0.0
+    found = source(server, lambda: now)
     fresh = read(found)
     server.routes["/targets"] = BAD_ANSWERS[name][0]
-    clock.now = 100.0
+    now = 100.0
     stale = read(found)
 
     assert [each.id for each in stale.targets] == [each.id for each in fresh.targets]
@@ -83,18 +75,10 @@ def test_a_bad_answer_keeps_the_targets_as_stale(server: HostileServer, name: st
     assert "vLLM" not in stale.failure
 
 
-@pytest.mark.parametrize(
-    ("body", "sentence"),
-    [
-        (b'{"targets": []}', "not a list of groups"),
-        (b'[{"targets": "a"}]', "group 1 is not a mapping with a list of targets"),
-        (b'[{"targets": ["a"], "labels": []}]', "group 1 has labels that are not a mapping"),
-    ],
-)
-def test_another_shape_is_named(server: HostileServer, body: bytes, sentence: str) -> None:
-    server.routes["/targets"] = answers(body, headers=JSON)
+def test_another_shape_is_named(server: HostileServer) -> None:
+    server.routes["/targets"] = answers(b'[{"targets": "a"}]', headers=JSON)
 
-    assert sentence in (read(source(server, Clock())).failure or "")
+    assert "group 1 is not a mapping with a list of targets" in (read(source(server)).failure or "")
 
 
 @pytest.mark.parametrize(
@@ -103,7 +87,7 @@ def test_another_shape_is_named(server: HostileServer, body: bytes, sentence: st
 def test_the_content_types_that_prometheus_accepts_are_read(server: HostileServer, header: str) -> None:
     server.routes["/targets"] = answers(GROUPS, headers=(f"Content-Type: {header}",))
 
-    assert read(source(server, Clock())).failure is None
+    assert read(source(server)).failure is None
 
 
 @pytest.mark.parametrize(
@@ -120,11 +104,11 @@ def test_another_content_type_is_refused_as_prometheus_does(
     server: HostileServer, headers: tuple[str, ...], sent: str
 ) -> None:
     server.routes["/targets"] = answers(GROUPS, headers=JSON)
-    clock = Clock()
-    found = source(server, clock)
+    now = 0.0
+    found = source(server, lambda: now)
     read(found)
     server.routes["/targets"] = answers(GROUPS, headers=headers)
-    clock.now = 100.0
+    now = 100.0
     listing = read(found)
 
     where = server.address.removeprefix("http://")
@@ -137,12 +121,12 @@ def test_another_content_type_is_refused_as_prometheus_does(
 
 def test_a_url_that_is_slow_or_wants_a_key_or_is_not_there_is_one_sentence(server: HostileServer) -> None:
     server.routes["/targets"] = silent
-    assert "did not answer /targets within 1 s" in (read(source(server, Clock())).failure or "")
+    assert "did not answer /targets within 1 s" in (read(source(server)).failure or "")
     server.routes["/targets"] = answers(b"", 401)
-    failure = read(source(server, Clock())).failure or ""
+    failure = read(source(server)).failure or ""
     assert "wants an API key for /targets and none is given; set authorization of this http_sd entry" in failure
     del server.routes["/targets"]
-    assert (read(source(server, Clock())).failure or "").endswith("has no /targets (status 404)")
+    assert (read(source(server)).failure or "").endswith("has no /targets (status 404)")
 
 
 def test_the_query_of_a_url_is_sent_and_never_shown(server: HostileServer) -> None:
