@@ -10,9 +10,10 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.analysis.changes.models import Changes
 from dashboard.config import TargetOptions, load_options
+from dashboard.config.address import replica_id
 from dashboard.documents.load import MAX_BYTES, read_snapshot
 from dashboard.errors import OptionsError, SnapshotError
-from dashboard.sources.discovery import discover_once, replica_id
+from dashboard.sources.discovery import discover_once
 from dashboard.sources.http.credentials import key_warnings
 from dashboard.sources.importing import unwrapped
 from vllm_fleet_provider.shared.redaction import also_redact

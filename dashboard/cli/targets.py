@@ -13,9 +13,10 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet, only_pool
 from dashboard.cli.terminal import fail, no_such_pool, say, wrong, wrong_options
 from dashboard.config import Options, TargetOptions, load_options
+from dashboard.config.address import replica_id
 from dashboard.errors import OptionsError
 from dashboard.garbage import collect_rarely
-from dashboard.sources.discovery import discover_once, replica_id
+from dashboard.sources.discovery import discover_once
 from dashboard.sources.http.credentials import key_warnings
 from dashboard.views.excluded import no_list_read
 from vllm_fleet_provider.shared.redaction import also_redact

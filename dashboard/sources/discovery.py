@@ -12,14 +12,12 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from dashboard.config import CredentialsOptions, Options
-from dashboard.config.address import AllowedTargets, replica_id
+from dashboard.config.address import AllowedTargets
 from dashboard.fleet import MOST_CONFLICTS, Credentials, LabelConflict, SourceStatus, Target, TargetAccess
 from dashboard.sources.kubernetes import Kubernetes
 from dashboard.sources.prometheus import Prometheus
 from dashboard.sources.source import Listing, TargetSource, keep_targets
 from dashboard.sources.target_groups import FileSd, HttpSd
-
-__all__ = ["Discovery", "DiscoveryResult", "discover_once", "replica_id"]
 
 log = logging.getLogger(__name__)
 
