@@ -16,7 +16,7 @@ from dashboard.rules.behaviour import development_mode, requests, weights
 from dashboard.rules.capacity import devices, graphs, kv_cache
 from dashboard.rules.differences import pair_differences, pool_differences
 from dashboard.rules.disaggregation import handshake, options, roles, transfer
-from dashboard.rules.disaggregation.nixl import NixlFact, warn_unless_compared
+from dashboard.rules.disaggregation.handshake import NixlFact, warn_unless_compared
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import FAMILIES, Draft, Finding, Severity
 from dashboard.rules.identity import components, coverage, engines, flapping

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.analysis import value_history
-from dashboard.analysis.flapping import Watch
-from dashboard.analysis.value_history import ValueHistory
+from dashboard.analysis import flapping
+from dashboard.analysis.flapping import ValueHistory, Watch
 from dashboard.fleet.history import Alternation
 from tests import builders
 from tests.analysis.test_flapping import fleet_of, moment
@@ -65,13 +64,13 @@ def changing(turn: int) -> Any:
 
 @pytest.mark.parametrize("replicas", [1, 4])
 def test_all_replicas_together_stay_within_the_limit(replicas: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(value_history, "MOST_BYTES", 40_000)
+    monkeypatch.setattr(flapping, "MOST_BYTES", 40_000)
     documents = [noise(turn, 100) for turn in range(12)]
     for turn in range(12):
         history = seen(*documents[: turn + 1], replicas=replicas)
         held = [steps for each in history._steps.values() for steps in each.values()]
-        assert 20_000 < sum(map(value_history._bytes, held)) <= 40_000 or turn < 2
-        assert all(len(steps) <= value_history.LEAST_STEPS for steps in held)
+        assert 20_000 < sum(map(flapping._bytes, held)) <= 40_000 or turn < 2
+        assert all(len(steps) <= flapping.LEAST_STEPS for steps in held)
 
 
 def test_a_setting_that_returns_is_seen_among_settings_that_never_do() -> None:

@@ -1,9 +1,15 @@
-"""PD-02, PD-05, PD-06, PD-08, PD-13 and PD-15: what NIXL compares at the handshake of prefill and decode."""
+"""PD-02, PD-05, PD-06, PD-08, PD-13 and PD-15: what NIXL compares at the handshake of prefill and decode.
+
+What it compares or asserts depends on the version of vLLM that runs: read in the source of the newest patch of each
+minor version from 0.12 to 0.33. Until 0.19 the files below `nixl/` were one:
+vllm/distributed/kv_transfer/kv_connector/v1/nixl_connector.py.
+"""
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from enum import StrEnum
 
 from dashboard.compare.equality import AUTO, CACHE_DTYPE, resolved_kv_dtype
 from dashboard.compare.holders import Holders
@@ -13,18 +19,11 @@ from dashboard.fleet.pieces import value
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, SECTION, connectors, native, option
 from dashboard.rules.differences import pair_differences
-from dashboard.rules.disaggregation.nixl import (
-    ASSUMED_COMPARED,
-    NIXL,
-    NixlFact,
-    has_nixl,
-    holds,
-    warn_unless_compared,
-)
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import setting_piece, write
 from dashboard.rules.subject import PairSubject, PoolSubject, group_by_native
+from dashboard.vllm.versions import History, answer_at
 from vllm_fleet_provider.shared.spelling import canonical_text
 
 MODEL = "model_config.model"
@@ -48,6 +47,76 @@ PERMUTE = f"{SECTION}.enable_permute_local_kv"
 HND, NHD = SettingValue('"HND"', State.REPORTED), SettingValue('"NHD"', State.REPORTED)
 LAYOUTS = {"LBHNC": HND, "LBNHC": NHD, "HND": HND, "NHD": NHD}
 CHECK = "enforce_handshake_compat"
+ASSUMED_COMPARED = "NIXL of these versions compares it"
+NIXL = frozenset({"NixlConnector", "NixlPullConnector", "NixlPushConnector"})
+
+
+class NixlFact(StrEnum):
+    """One fact about a version's NIXL connector."""
+
+    COMPARES_BACKEND = "compares backend"
+    TRANSFERS_DRAFT_STATE = "transfers draft state"
+    HASHES_CONFIG = "hashes config"
+    HASHES_HYBRID_MANAGER = "hashes hybrid manager"
+    HASHES_CROSS_LAYERS = "hashes cross layers"
+    ASSERTS_RANKS = "asserts ranks"
+    LEASES_BLOCKS = "leases blocks"
+
+
+HISTORY: dict[NixlFact, History] = {
+    # nixl/metadata.py, compute_nixl_compatibility_hash: attn_backend_name; in 0.12 _validate_remote_agent_handshake
+    NixlFact.COMPARES_BACKEND: (((0, 12, 0), True),),
+    # nixl/metadata.py, _get_speculative_compatibility_factors since 0.28; before that decode crashed (vllm#49230)
+    NixlFact.TRANSFERS_DRAFT_STATE: (((0, 12, 0), True),),
+    # nixl/metadata.py, compute_nixl_compatibility_hash: version, model, dtype, cache_dtype. 0.12 has no hash.
+    NixlFact.HASHES_CONFIG: (((0, 12, 0), False), ((0, 13, 0), True)),
+    # nixl/metadata.py, compute_nixl_compatibility_hash: is_hma_enabled
+    NixlFact.HASHES_HYBRID_MANAGER: (((0, 12, 0), False), ((0, 17, 1), False), ((0, 18, 1), True)),
+    # nixl/metadata.py, compute_nixl_compatibility_hash: cross_layers_blocks (connector.py, prefer_cross_layer_blocks)
+    NixlFact.HASHES_CROSS_LAYERS: (
+        *(((0, 12, 0), False), ((0, 15, 1), False), ((0, 16, 0), True)),
+        *(((0, 28, 0), True), ((0, 29, 0), False)),
+    ),
+    # nixl_connector.py, _validate_remote_agent_handshake: tp_ratio > 0 ("Decode TP cannot be smaller than prefill TP")
+    NixlFact.ASSERTS_RANKS: (((0, 12, 0), True), ((0, 13, 0), True), ((0, 14, 1), False)),
+    # nixl/base_scheduler.py (nixl/scheduler.py until 0.23), __init__: kv_lease_duration. Until 0.21 vllm/envs.py:
+    # VLLM_NIXL_ABORT_REQUEST_TIMEOUT
+    NixlFact.LEASES_BLOCKS: (((0, 12, 0), False), ((0, 21, 0), False), ((0, 22, 1), True)),
+}
+
+
+def holds(fact: NixlFact, *pools: PoolSubject) -> bool | None:
+    """Return whether a fact is true of all members; False where it is untrue of any, None where unknown of any."""
+    answers = {answer_at(HISTORY[fact], member.version) for pool in pools for member in pool.members}
+    return next((answer for answer in (False, None) if answer in answers), True)
+
+
+def has_nixl(pair: PairSubject) -> bool:
+    """Return whether a side uses NIXL; also where no connector is reported."""
+    names = _names(pair)
+    return not names or not NIXL.isdisjoint(names)
+
+
+def reports_nixl(pair: PairSubject) -> bool:
+    """Return whether a side reports a NIXL connector."""
+    return not NIXL.isdisjoint(_names(pair))
+
+
+def _names(pair: PairSubject) -> set[str]:
+    return {each.name for side in pair.sides for found in side.of_documents(connectors).values() for each in found}
+
+
+def warn_unless_compared(fact: NixlFact, pair: PairSubject, drafts: Iterable[Draft]) -> Iterator[Draft]:
+    """Yield drafts; as warnings with other connectors and versions of NIXL, which do not compare these settings.
+
+    Where the versions are unknown, the findings are assumed.
+    """
+    is_compared = holds(fact, *pair.sides) if has_nixl(pair) else False
+    for draft in drafts:
+        if is_compared is None:
+            yield replace(draft, assumptions=(*draft.assumptions, ASSUMED_COMPARED))
+        else:
+            yield draft if is_compared else replace(draft, severity=Severity.WARNING)
 
 
 def has_group(pair: PairSubject, kind: str) -> bool:

@@ -12,8 +12,7 @@ from dashboard.fleet.pieces import value
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, connectors, option, reports_options
 from dashboard.rules.differences import pair_differences, pool_differences
-from dashboard.rules.disaggregation.handshake import has_group
-from dashboard.rules.disaggregation.nixl import HISTORY, NIXL, NixlFact, holds, reports_nixl
+from dashboard.rules.disaggregation.handshake import HISTORY, NIXL, NixlFact, has_group, holds, reports_nixl
 from dashboard.rules.disaggregation.transfer import PP, TP
 from dashboard.rules.domain import OFFLOADING
 from dashboard.rules.findings import Confidence, Draft, Evidence, Severity, UnevaluatedReplicas

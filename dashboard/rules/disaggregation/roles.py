@@ -13,7 +13,7 @@ from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Text, value
 from dashboard.rules.connector_options import ROLE, connectors, native
 from dashboard.rules.differences import are_unequal, two_sided, value_evidence
-from dashboard.rules.disaggregation.nixl import NIXL
+from dashboard.rules.disaggregation.handshake import NIXL
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.identity.addresses import NIXL_HOST, is_local
 from dashboard.rules.registry import Scope, rule

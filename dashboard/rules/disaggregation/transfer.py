@@ -13,8 +13,7 @@ from dashboard.fleet.pieces import Text, join_texts, value
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, SECTION, connectors, reports_options
 from dashboard.rules.differences import are_unequal, extended, pair_difference, pair_differences, two_sided
-from dashboard.rules.disaggregation.handshake import has_group
-from dashboard.rules.disaggregation.nixl import HISTORY, NixlFact, has_nixl, reports_nixl
+from dashboard.rules.disaggregation.handshake import HISTORY, NixlFact, has_group, has_nixl, reports_nixl
 from dashboard.rules.domain import OFFLOADING, tiers_of
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet, UnevaluatedReplicas
 from dashboard.rules.registry import Scope, rule
