@@ -150,11 +150,6 @@ class PoolSubject:
             found.append(meaning(value, settings) if meaning is not None and value is not None else value)
         return self._holders(found)
 
-    def value(self, replica: str, path: str) -> Any:
-        """Return what one replica reports of a setting as native JSON; None also where it reports nothing."""
-        values = (value for value, ids in self.values(path).items() if replica in ids)
-        return next((json.loads(each.value) for each in values), None)
-
     def settings(self, replica: Replica) -> Mapping[str, Setting]:
         return self.documents[str(replica.document)].settings
 

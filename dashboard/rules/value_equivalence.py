@@ -104,9 +104,10 @@ def revisions(pool: PoolSubject, path: str, name: str, unpinned: SettingValue = 
 def names_as_one(holders: Holders) -> Holders:
     """Count names as one that differ in owner or folders only: the most frequent of them."""
     common: dict[SettingValue, SettingValue] = {}
-    for value in holders:
-        common.setdefault(without_owner(value, {}), value)
-    return group_by_value({each: common[without_owner(value, {})] for value, ids in holders.items() for each in ids})
+    found: dict[str, SettingValue] = {}
+    for value, ids in holders.items():
+        found |= dict.fromkeys(ids, common.setdefault(without_owner(value, {}), value))
+    return group_by_value(found)
 
 
 def assume_if_auto(draft: Draft, assumption: str) -> Draft:

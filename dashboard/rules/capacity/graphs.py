@@ -182,8 +182,9 @@ def draft_model_is_shorter(pool: PoolSubject) -> Iterator[Draft]:
         The model's context was extended to 163,840 tokens with YaRN, the draft model's stayed at 40,960.
     """
     pairs: dict[tuple[int, int], list[str]] = defaultdict(list)
+    drafts, models = pool.identity(DRAFT_LENGTH), pool.identity(LENGTH)
     for member in pool.members:
-        draft, model = (pool.value(member.id, path) for path in (DRAFT_LENGTH, LENGTH))
+        draft, model = drafts.get(member.id), models.get(member.id)
         if is_size(draft) and is_size(model) and draft < model:
             pairs[draft, model].append(member.id)
     for (draft, model), replicas in pairs.items() if not pool.is_ignored(DRAFT_LENGTH) else ():

@@ -172,8 +172,9 @@ def _replicated_heads(pair: PairSubject) -> str:
 
 def _total_heads(side: PoolSubject) -> Iterator[int]:
     """Yield the model's KV heads where a side shows them: with one head a rank, some may be replicated."""
+    sizes = side.identity(TP)
     for member in side.members:
-        size = side.value(member.id, TP)
+        size = sizes.get(member.id)
         for group in member.kv_cache_groups:
             if isinstance(size, int) and group.num_kv_heads is not None and group.num_kv_heads > 1:
                 yield group.num_kv_heads * size
