@@ -42,7 +42,6 @@ class Paragraph:
 
 
 def quiet_paragraph(text: str) -> Paragraph:
-    """Return a paragraph in muted text."""
     return Paragraph((Piece(text, Style.MUTED),))
 
 

@@ -199,7 +199,6 @@ def deciding_section(
 
 
 def settings_section(settings: DifferenceTable, members: list[Replica], choice: SettingChoice) -> Section:
-    """Return the settings of a pool as chosen."""
     matrix = settings.matrix
     if not matrix.rows:
         text = unmatched_text(matrix, choice) if choice.is_filtered else equal_text(matrix, members)

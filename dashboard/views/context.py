@@ -69,7 +69,6 @@ def as_of(fleet: Fleet) -> str:
 
 
 def compared(before: Context, after: Context) -> Context:
-    """Return the context of a comparison."""
     return replace(after, before=before)
 
 
@@ -80,7 +79,6 @@ def context_parts(context: Context) -> tuple[str, ...]:
 
 
 def version_parts(context: Context) -> tuple[str, ...]:
-    """Return the versions of program and rules."""
     return f"vllm-fleet-dashboard {context.program_version}", f"rule set {context.rule_set}"
 
 
@@ -128,7 +126,6 @@ def frozen_text(context: Context) -> str:
 
 
 def gap_text(gap: Gap) -> str:
-    """Return the sentence about a gap between polls."""
     until = iso(gap.until) if gap.until else "now"
     return f"No poll was recorded between {iso(gap.since)} and {until}: the fleet may have changed."
 

@@ -43,11 +43,11 @@ from dashboard.views.summary import (
     count_read,
     fleet_lead,
     fleet_title,
+    incomplete_replicas,
     incomplete_text,
     is_split,
     no_findings_sentences,
     tally_text,
-    unread_replicas,
 )
 from dashboard.views.table import Field, sort_table, to_table
 
@@ -58,7 +58,7 @@ MOST_UNREAD = 8  # groups of replicas with incomplete data
 
 def overview_report(fleet: Fleet, name: str = "", sort: str = "") -> View:
     """Return the view of a fleet. `name` is the snapshot's; `sort` is one of the table of pools, empty: by urgency."""
-    unread = unread_replicas(fleet)
+    unread = incomplete_replicas(fleet)
     pools = pools_by_urgency(fleet)
     incomplete = Section(UNREAD, "Incomplete data", unread_entries(unread, MOST_UNREAD))
     return View(

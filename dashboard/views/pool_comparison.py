@@ -159,7 +159,6 @@ def _splitting_paths(pool: Pool, sharing: SharingVerdict) -> set[str]:
 
 
 def pool_named(fleet: Fleet, name: str) -> Pool:
-    """Return the pool of this name."""
     return next(pool for pool in fleet.pools if pool.name == name)
 
 

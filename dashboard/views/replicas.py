@@ -21,7 +21,7 @@ from dashboard.views.help import COHORT, POOL, glossary
 from dashboard.views.pages import REPLICAS
 from dashboard.views.replica_settings import pool_differences
 from dashboard.views.since import since_cell
-from dashboard.views.summary import replicas_title, unread_replicas
+from dashboard.views.summary import incomplete_replicas, replicas_title
 from dashboard.views.table import LONGEST, REVERSED, Field, link_head, sort_name, sort_names, to_data, to_table
 from dashboard.vllm.merging import TRUST
 
@@ -134,7 +134,7 @@ def replicas_report(
     """
     rows = chosen_rows(replica_rows(fleet) if rows is None else rows, choice)
     shown = set(rows["id"])
-    unread = unread_entries(each for each in unread_replicas(fleet) if each.id in shown)
+    unread = unread_entries(each for each in incomplete_replicas(fleet) if each.id in shown)
     none = Paragraph(plain("No replica matches the filters."))
     filters = {key: each if isinstance(each, str) else ", ".join(each or ()) for key, each in choice._asdict().items()}
     table: Block = replicas_table(rows, choice.columns, choice.sort) if len(rows) else none

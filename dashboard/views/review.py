@@ -42,7 +42,7 @@ from dashboard.views.review_pools import (
 )
 from dashboard.views.rules import error_blocks, outcome_table
 from dashboard.views.since import ANYTHING, NEWEST_FIRST, Recency
-from dashboard.views.summary import count_read, fleet_title, is_split, rules_text, unread_replicas
+from dashboard.views.summary import count_read, fleet_title, incomplete_replicas, is_split, rules_text
 
 STATUS, FINDINGS, NOT_READ, SUPPRESSED = "fine", "findings", "not-read", "suppressed"
 SKIPPED = "skipped"
@@ -135,7 +135,6 @@ def agenda_counts(fleet: Fleet, recency: Recency = ANYTHING) -> Mapping[str, int
 
 
 def fleet_text(fleet: Fleet) -> str:
-    """Return replicas and pools of a fleet in a sentence."""
     if not fleet.replicas:
         return f"Fleet {fleet.name} has no replicas."
     split, read, total = sum(map(is_split, fleet.pools)), count_read(fleet), len(fleet.pools)
@@ -149,7 +148,7 @@ def _status(fleet: Fleet, known: FindingList, noted: tuple[Block, ...]) -> Secti
     critical, warning = (
         page(pages.FINDINGS, f"severity-{each}", severity=each) for each in (Severity.CRITICAL, Severity.WARNING)
     )
-    replicas = page(pages.REPLICAS, NOT_READ if unread_replicas(fleet) else "all-replicas")
+    replicas = page(pages.REPLICAS, NOT_READ if incomplete_replicas(fleet) else "all-replicas")
     compared, unread = page(pages.COMPARE, DIFFERENCES), page(pages.REPLICAS, NOT_READ)
     links = (replicas, compared, critical, warning, unread, page(pages.CAPACITY, CAPACITY))
     figures = zip(overview_figures(fleet), links, strict=True)
@@ -205,7 +204,7 @@ def _rollouts(fleet: Fleet) -> list[Block]:
 
 
 def _unread(fleet: Fleet, noted: tuple[Block, ...]) -> Section:
-    unread = unread_replicas(fleet)
+    unread = incomplete_replicas(fleet)
     blocks: list[Block] = [*noted, *unread_entries(unread)]
     if not unread:
         blocks.append(Paragraph(plain("All replicas were read." if fleet.replicas else "There are no replicas.")))

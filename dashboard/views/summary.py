@@ -37,7 +37,7 @@ class RuleCoverage(NamedTuple):
     not_applicable: int
 
 
-def unread_replicas(fleet: Fleet) -> list[Replica]:
+def incomplete_replicas(fleet: Fleet) -> list[Replica]:
     """Return the replicas that are down, then those that are partial, by name."""
     unread = [replica for replica in fleet.replicas if replica.state is not ReplicaState.UP]
     return sorted(unread, key=lambda replica: (replica.state is not ReplicaState.DOWN, replica.name))

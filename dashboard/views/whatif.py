@@ -239,7 +239,6 @@ def after_text(rank: RankForecast) -> str:
 
 
 def change_text(rank: RankForecast) -> str:
-    """Write the change of a rank's tokens."""
     if rank.before is None or rank.least is None or rank.most is None:
         return exact(None)
     return span_text(rank.least - rank.before, rank.most - rank.before)

@@ -11,6 +11,7 @@ import yaml
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.config import load_options, policy_of
 from dashboard.config.suppressions import suppression_yaml
+from dashboard.rules.findings import Finding
 from dashboard.views.excluded import covered_text, default_until, scopes
 from tests.builders import NOW, alike, document, fleet, replica
 
@@ -33,20 +34,21 @@ def built() -> Fleet:
     return inspected(fleet(members, [USUAL, LARGE]), NOW)
 
 
-def names(built: Fleet) -> list[str]:
-    finding = next(each for each in built.inspection.findings if each.rule == "RT-01" and each.pools == ("chat",))
-    return list(scopes(built, finding))
+@pytest.fixture(scope="module")
+def finding(built: Fleet) -> Finding:
+    return next(each for each in built.inspection.findings if each.rule == "RT-01" and each.pools == ("chat",))
 
 
-def test_a_finding_can_be_accepted_for_its_replicas_their_common_labels_or_the_pool(built: Fleet) -> None:
-    assert names(built) == ["only chat-odd", "replicas with track=canary", "pool chat"]
+def test_a_finding_can_be_accepted_for_its_replicas_their_common_labels_or_the_pool(
+    built: Fleet, finding: Finding
+) -> None:
+    assert list(scopes(built, finding)) == ["only chat-odd", "replicas with track=canary", "pool chat"]
 
 
 @pytest.mark.parametrize("place", range(3))
 def test_the_entry_is_valid_in_fleet_yaml_and_suppresses_the_finding_alone(
-    built: Fleet, place: int, tmp_path: Path
+    built: Fleet, finding: Finding, place: int, tmp_path: Path
 ) -> None:
-    finding = next(each for each in built.inspection.findings if each.rule == "RT-01" and each.pools == ("chat",))
     entry = replace(list(scopes(built, finding).values())[place], **ENTRY)
     file = tmp_path / "fleet.yaml"
     file.write_text(suppression_yaml(entry), encoding="utf-8")
@@ -57,8 +59,7 @@ def test_the_entry_is_valid_in_fleet_yaml_and_suppresses_the_finding_alone(
     assert covered_text(built, finding, entry) == "The entry suppresses this finding."
 
 
-def test_the_preview_names_what_else_is_covered_and_what_stays_active(built: Fleet) -> None:
-    finding = next(each for each in built.inspection.findings if each.rule == "RT-01" and each.pools == ("chat",))
+def test_the_preview_names_what_else_is_covered_and_what_stays_active(built: Fleet, finding: Finding) -> None:
     wide = replace(scopes(built, finding)["pool chat"], pool=None, **ENTRY)
     other = replace(wide, pool="embed")
 

@@ -1,40 +1,28 @@
 """The top findings of Overview: the worst first, equal ones once, with links; and what is left out."""
 
-from dataclasses import replace
 from typing import Any
 
-from dashboard.fleet.pieces import plain, to_plain
-from dashboard.rules.findings import CohortShare, Confidence, Finding, Inspection, Remedy, Severity
+from dashboard.fleet.pieces import to_plain
+from dashboard.rules.findings import Finding, Severity
 from dashboard.views.blocks import Entries, Paragraph, Section
 from dashboard.views.finding_list import MOST_TOP
 from dashboard.views.overview import FIRST, overview_report
+from tests import findings_builder
 from tests.builders import fleet, replica
-from tests.findings_builder import DOMAIN
+from tests.findings_builder import DOMAIN, with_findings
+from tests.views.walking import part
+
+BUILT = fleet([replica(f"chat-{number}") for number in range(1, 9)])
 
 
 def finding(number: int = 1, **more: Any) -> Finding:
-    given: dict[str, Any] = {
-        "id": f"id{number}",
-        "rule": "RT-01",
-        "severity": Severity.CRITICAL,
-        "confidence": Confidence.REPORTED,
-        "subject": "chat",
-        "pools": ("chat",),
-        "replicas": ("http://chat-1:8000",),
-        "cohorts": (CohortShare("chat", "B", ("http://chat-1:8000",)),),
-        "text": plain(f"Block size is {number}."),
-        "why": "Prefixes are not found.",
-        "remedy": Remedy("Change it."),
-        "evidence": (),
-    }
-    return Finding(**{**given, **more})
+    given = {"id": f"id{number}", "sentence": f"Block size is {number}.", **more}
+    return findings_builder.finding(BUILT, ["chat-1"], **given)
 
 
 def top(*findings: Finding) -> Section:
-    members = [replica(f"chat-{number}") for number in range(1, 9)]
     domains = dict.fromkeys(("chat", *(pool for each in findings for pool in each.pools)), DOMAIN)
-    view = overview_report(replace(fleet(members), inspection=Inspection(findings=findings, domains=domains)))
-    return next(part for part in view.parts if part.anchor == FIRST)
+    return part(overview_report(with_findings(BUILT, *findings, domains=domains)), FIRST)
 
 
 def entries(*findings: Finding) -> Entries:
