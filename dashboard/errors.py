@@ -25,7 +25,7 @@ class OptionsError(DashboardError):
 
 
 class UnreadableError(DashboardError):
-    """A body that is no reply of its path. `kind` is `decode`, `schema` or `too_large`."""
+    """An answer that cannot be used. `kind` is `decode`, `schema` or `too_large` for a body, else the source's own."""
 
     def __init__(self, kind: str, detail: str) -> None:
         """Keep kind and sentence of the later `Failure`."""

@@ -32,6 +32,7 @@ LIMITS = PollOptions(probe_timeout_seconds=2)
 SPEAKING = [each for each in default_fleet() if each.behaviour is Behaviour.NORMAL]
 REPLICAS = SPEAKING[:20]
 PROVIDED = [each for each in REPLICAS if Speaks.PROVIDER in each.speaks]
+PAGE = next(line for line in (CAPTURE / "metrics.txt").read_bytes().splitlines() if line.startswith(b"vllm:cache"))
 SERIES = "group by (instance) (vllm:cache_config_info)"
 DIGESTS = "group by (instance) (vllm_fleet_config_info)"
 
@@ -255,8 +256,7 @@ def test_a_replica_that_prometheus_cannot_reach_is_down_or_asked() -> None:
 
 @pytest.mark.parametrize("falls_back", [False, True])
 def test_a_replica_that_goes_down_keeps_its_replies_but_not_those_of_another_pod(*, falls_back: bool) -> None:
-    page = next(line for line in (CAPTURE / "metrics.txt").read_bytes().splitlines() if line.startswith(b"vllm:cache"))
-    up = Target("http://127.0.0.1:1", {"pod": "a"}, scraped=ScrapedMetrics(page, AT, falls_back=False))
+    up = Target("http://127.0.0.1:1", {"pod": "a"}, scraped=ScrapedMetrics(PAGE, AT, falls_back=False))
     down = replace(up, scraped=ScrapedMetrics(b"", AT + timedelta(minutes=1), falls_back))
     poller = DigestPoller(LIMITS)
     reply = poll([up], poller)[0].probes["/metrics"].reply
@@ -292,9 +292,8 @@ def test_a_replica_that_goes_down_stays_in_its_pool(url: str) -> None:
 
 
 def test_equal_lines_are_read_once_until_they_are_gone() -> None:
-    page = next(line for line in (CAPTURE / "metrics.txt").read_bytes().splitlines() if line.startswith(b"vllm:cache"))
     poller = DigestPoller(LIMITS)
-    target = Target("http://127.0.0.1:1", scraped=ScrapedMetrics(page, AT, falls_back=False))
+    target = Target("http://127.0.0.1:1", scraped=ScrapedMetrics(PAGE, AT, falls_back=False))
     first, second = (poll([target], poller)[0].probes["/metrics"].reply for _ in range(2))
 
     assert first is second

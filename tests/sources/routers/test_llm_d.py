@@ -341,17 +341,8 @@ def test_an_option_is_read_from_a_command_line(arguments: list[str], value: str 
 
 KEYS = st.sampled_from(
     [
-        *(
-            "kind",
-            "plugins",
-            "type",
-            "name",
-            "state",
-            "subscribers",
-            "totalSubscribers",
-            "blockSizeTokens",
-            "blockSize",
-        ),
+        *("kind", "plugins", "type", "name", "state", "subscribers", "totalSubscribers", "blockSizeTokens"),
+        "blockSize",
         *("parameters", "schedulingProfiles", "pluginRef", "prefixMatchInfoProducerName", "tokenProcessorConfig"),
         *("indexerConfig", "kvBlockIndexConfig", "inMemoryConfig", "podCacheSize", "kvEventsConfig", "autoTune"),
     ]
