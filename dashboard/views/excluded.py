@@ -1,14 +1,13 @@
-"""What is left out: unread replicas, unknown facts, suppressed findings, ignored settings.
+"""What is left out: unread replicas and what would reveal the rest, suppressed findings, ignored settings.
 
 Accepting a finding: the entry for fleet.yaml that suppresses it until a date, and what else it would cover.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from functools import partial
-from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare.traits import NAMING
@@ -197,27 +196,6 @@ CREDENTIALS = "set a valid API key"
 LONGEST_NAME = 60
 LONGEST_REASON = 200  # characters of one
 INEXACT = (Basis.ASSUMED, Basis.UNKNOWN)
-
-
-class Fact(NamedTuple):
-    """Something that a replica can report: whether it does, and what would reveal it."""
-
-    name: str
-    is_known: Callable[[Replica], bool]
-    reveal: str
-
-
-FACTS = (
-    Fact("version", lambda each: each.version is not None, "check the probe /version"),
-    Fact("start time", lambda each: each.started_at is not None, "check the probe /metrics"),
-    Fact("full configuration", lambda each: bool({Source.PROVIDER, Source.SERVER_INFO} & {*each.sources}), PROVIDER),
-    Fact("KV cache blocks", lambda each: any(one.num_gpu_blocks is not None for one in each.engines), PROVIDER),
-    Fact("KV cache groups", lambda each: bool(each.kv_cache_groups), PROVIDER),
-    Fact("block hashes", lambda each: any(one.fingerprint is not None for one in each.engines), PROVIDER),
-    Fact("devices", lambda each: bool(each.devices), PROVIDER),
-    Fact("memory by part", lambda each: any(one.memory is not None for one in each.devices), PROVIDER),
-    Fact("arguments", lambda each: each.set_arguments is not None, PROVIDER),
-)
 
 
 def unknown_hint(fleet: Fleet) -> str:

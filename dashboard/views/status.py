@@ -2,10 +2,10 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.config import TARGET_SOURCES, Options
@@ -28,7 +28,7 @@ from dashboard.store.opening import HistoryStatus
 from dashboard.views import pages
 from dashboard.views.blocks import Block, Cell, Paragraph, Section, Tone, View
 from dashboard.views.context import context_of
-from dashboard.views.excluded import CREDENTIALS, FACTS, PROVIDER, Fact, is_locked, reason, state_tone
+from dashboard.views.excluded import CREDENTIALS, PROVIDER, is_locked, reason, state_tone
 from dashboard.views.pool_text import BASES, routers_section
 from dashboard.views.table import Field, to_data, to_table
 from dashboard.vllm.field_reference import known_versions
@@ -40,6 +40,27 @@ LISTED_APART = frozenset(TARGET_SOURCES)  # options that the table of sources sh
 NOTHING = "-"
 SHARED = {"router": "Router", "kv_store": "KV store", "disaggregated": "Disaggregated"}  # keys of fleet.yaml
 ASK_EACH = "set direct: always of the source prometheus"
+
+
+class Fact(NamedTuple):
+    """Something that a replica can report: whether it does, and what would reveal it."""
+
+    name: str
+    is_known: Callable[[Replica], bool]
+    reveal: str
+
+
+FACTS = (
+    Fact("version", lambda each: each.version is not None, "check the probe /version"),
+    Fact("start time", lambda each: each.started_at is not None, "check the probe /metrics"),
+    Fact("full configuration", lambda each: bool({Source.PROVIDER, Source.SERVER_INFO} & {*each.sources}), PROVIDER),
+    Fact("KV cache blocks", lambda each: any(one.num_gpu_blocks is not None for one in each.engines), PROVIDER),
+    Fact("KV cache groups", lambda each: bool(each.kv_cache_groups), PROVIDER),
+    Fact("block hashes", lambda each: any(one.fingerprint is not None for one in each.engines), PROVIDER),
+    Fact("devices", lambda each: bool(each.devices), PROVIDER),
+    Fact("memory by part", lambda each: any(one.memory is not None for one in each.devices), PROVIDER),
+    Fact("arguments", lambda each: each.set_arguments is not None, PROVIDER),
+)
 
 
 def status_report(
