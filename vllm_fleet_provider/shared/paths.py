@@ -1,7 +1,6 @@
 """Paths of vLLM's settings: from the nested configuration to `cache_config.block_size`."""
 
 from collections.abc import Mapping
-from sys import intern
 from typing import Any
 
 MAX_PATH = 400  # characters; the longest in the captures has 93
@@ -43,7 +42,7 @@ def _flatten(section: Mapping[str, Any], prefix: str, flat: dict[str, Any]) -> N
         if isinstance(value, dict) and value and path not in OBJECTS and len(path) <= MAX_PATH:
             _flatten(value, f"{path}.", flat)
         else:
-            flat[intern(path)] = value  # 1,000 replicas have the same paths: 10 MB
+            flat[path] = value
 
 
 def refuse_overlaps(settings: Mapping[str, Any]) -> None:
