@@ -4,7 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from dashboard.compare.encoding import lookup_setting
 from dashboard.compare.equality import NOT_SET
@@ -115,7 +115,7 @@ def tokens_of_block(size: SettingValue, settings: Mapping[str, Setting]) -> Sett
     return SettingValue(json.dumps(tokens), size.state)
 
 
-def is_size(size: Any) -> bool:
+def is_size(size: Any) -> TypeGuard[int]:
     """Return whether a foreign value is a positive number of tokens."""
     return isinstance(size, int) and not isinstance(size, bool) and size > 0
 
