@@ -7,8 +7,7 @@ from statistics import median
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.capacity.memory import MemoryPart, Parts, main_cause, memory_parts, usual_parts
-from dashboard.capacity.outliers import outliers
+from dashboard.capacity.outliers import MemoryPart, Parts, main_cause, memory_parts, outliers, usual_parts
 from dashboard.capacity.sums import GIB, PoolCapacity, device_noun
 from dashboard.fleet import formatting
 from dashboard.fleet.formatting import count

@@ -6,8 +6,19 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from dashboard.capacity.memory import MemoryCause, MemoryPart, Parts, main_cause, memory_parts, usual_parts
-from dashboard.capacity.outliers import TOLERANCE, devices_of, medians, outliers, tied
+from dashboard.capacity.outliers import (
+    TOLERANCE,
+    MemoryCause,
+    MemoryPart,
+    Parts,
+    devices_of,
+    main_cause,
+    medians,
+    memory_parts,
+    outliers,
+    tied,
+    usual_parts,
+)
 from dashboard.fleet import Basis, Engine, Replica, SettingChange, State
 from dashboard.fleet.formatting import LONG_TEXT, count, joined, middle_cut, one_line
 from dashboard.fleet.pieces import Text, join_texts, value

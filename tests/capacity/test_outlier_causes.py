@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.capacity.memory import (
+from dashboard.capacity.outliers import (
     MemoryCause,
     MemoryPart,
     Parts,
