@@ -18,7 +18,7 @@ from dashboard.render.markdown import to_markdown
 from dashboard.render.pdf import to_pdf
 from dashboard.render.report_json import to_report_json
 from dashboard.render.sarif import to_sarif
-from dashboard.render.svg_chart import to_svg
+from dashboard.render.svg import to_svg
 from dashboard.render.svg_timeline import draw_times
 from dashboard.render.terminal import to_terminal
 from dashboard.render.verdict import Verdict

@@ -12,7 +12,7 @@ from dashboard.compare.matrix import MatrixRow
 from dashboard.fleet.formatting import count, end_cut, shortlist, without_commands
 from dashboard.fleet.pieces import Piece, Style, Text
 from dashboard.render.matrix import cell_text, is_cohort
-from dashboard.render.svg_chart import amount, bar_text
+from dashboard.render.svg import amount, bar_text
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import (
     MOST_COLUMNS,

@@ -1,10 +1,10 @@
-"""Sources of targets: what each kind implements, and what all of them use."""
+"""Sources of targets: what each kind implements, and what all of them use of the answers of other programs."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from dashboard.config.address import replica_id, shown
 from dashboard.errors import UnreadableError
@@ -66,3 +66,32 @@ class Deadline:
         if left <= 0:
             raise UnreadableError("timeout", f"takes longer than {self._seconds:.3g} s to read")
         return left
+
+
+def mapping(part: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a mapping; empty where it is missing or of another type."""
+    found = part.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def mappings(part: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """Return the mappings of a list; others are left out."""
+    found = part.get(name)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def text(part: Mapping[str, Any], name: str) -> str:
+    """Return a text; empty where it is missing or of another type."""
+    found = part.get(name)
+    return found.encode(errors="replace").decode() if isinstance(found, str) else ""
+
+
+def port(part: Mapping[str, Any], name: str) -> str | None:
+    """Return the number of a port as text; None where it is missing, of another type or none of TCP."""
+    found = part.get(name)
+    is_port = isinstance(found, int) and not isinstance(found, bool) and 0 < found < 2**16
+    return str(found) if is_port else None
+
+
+def texts(part: Mapping[str, Any]) -> dict[str, str]:
+    return {name: text(part, name) for name in part}

@@ -4,7 +4,7 @@ import os
 from datetime import datetime
 from pathlib import Path
 
-from dashboard.config.suppressions import add_suppression, load_suppressions, suppression_yaml
+from dashboard.config.rules import add_suppression, load_suppressions, suppression_yaml
 from dashboard.errors import OptionsError
 from dashboard.fleet.formatting import iso
 from dashboard.rules.findings import Suppression

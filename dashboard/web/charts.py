@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from dashboard.render import svg
 from dashboard.render.matrix import colour
-from dashboard.render.svg_chart import amount
+from dashboard.render.svg import amount
 from dashboard.views.blocks import Bar, Chart, Tone
 from dashboard.web import markup
 from dashboard.web.markup import text as escape

@@ -17,7 +17,7 @@ from dashboard.fleet.formatting import age
 from dashboard.fleet.pieces import Kind, Link
 from dashboard.render.csv_table import LETTERS
 from dashboard.render.html import HtmlWriter
-from dashboard.render.svg_chart import described
+from dashboard.render.svg import described
 from dashboard.views import pages
 from dashboard.views.blocks import (
     SIGNS,

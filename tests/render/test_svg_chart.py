@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.render.svg import WIDTH
-from dashboard.render.svg_chart import (
+from dashboard.render.svg import (
     MOST_DESCRIBED,
     MOST_ON_A_PAGE,
+    WIDTH,
     amount,
     bar_text,
     described,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.config.suppressions import add_suppression, load_suppressions, read_suppressions, suppression_yaml
+from dashboard.config.rules import add_suppression, load_suppressions, read_suppressions, suppression_yaml
 from dashboard.errors import OptionsError
 from dashboard.rules.findings import Suppression
 from dashboard.store.acceptances import save_acceptance

@@ -10,7 +10,7 @@ import yaml
 
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.config import load_options, policy_of
-from dashboard.config.suppressions import suppression_yaml
+from dashboard.config.rules import suppression_yaml
 from dashboard.rules.findings import Finding
 from dashboard.views.excluded import covered_text, default_until, scopes
 from tests.builders import NOW, alike, document, fleet, replica

@@ -17,7 +17,7 @@ from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials
 from dashboard.sources.http.credentials import ApiKey, check_key, find
 from dashboard.sources.http.transport import Trust, load_trust
-from dashboard.sources.values import mapping, mappings, text
+from dashboard.sources.source import mapping, mappings, text
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # where Kubernetes mounts it into a pod
 DEFAULT_NAMESPACE = "default"

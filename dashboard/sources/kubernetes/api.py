@@ -9,8 +9,7 @@ from dashboard.errors import UnreadableError
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.failures import FORBIDDEN, NOT_FOUND, Endpoint
 from dashboard.sources.kubernetes.access import Access
-from dashboard.sources.source import MAX_TARGETS, Deadline
-from dashboard.sources.values import mapping, mappings, text
+from dashboard.sources.source import MAX_TARGETS, Deadline, mapping, mappings, text
 from dashboard.vllm.reading import parse_json
 
 PAGE = 250  # objects; kubectl takes 500. A pod has 5 to 20 KB

@@ -8,8 +8,7 @@ from dashboard.config import MAX_LABEL_CHARACTERS, KubernetesOptions
 from dashboard.config.address import host_port
 from dashboard.fleet import Credentials, Failure, FailureKind, Target, TargetAccess
 from dashboard.fleet.formatting import visible
-from dashboard.sources.source import make_target
-from dashboard.sources.values import mapping, mappings, port, text, texts
+from dashboard.sources.source import make_target, mapping, mappings, port, text, texts
 
 DEFAULT_PORT = "8000"  # of vLLM
 MOST_PORTS = 8  # of a pod: those of an InferencePool (its CRD), one for each DP rank

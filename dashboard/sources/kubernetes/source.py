@@ -22,8 +22,7 @@ from dashboard.sources.kubernetes.api import (
     Resource,
 )
 from dashboard.sources.kubernetes.pods import MOST_PORTS, OF_SERVICE, Pod, make_pod_targets, make_slice_targets
-from dashboard.sources.source import MAX_TARGETS, Deadline, Listing, keep_targets
-from dashboard.sources.values import mapping, mappings, port, text, texts
+from dashboard.sources.source import MAX_TARGETS, Deadline, Listing, keep_targets, mapping, mappings, port, text, texts
 
 
 class ListQuery(NamedTuple):

@@ -13,7 +13,7 @@ from dashboard.fleet import FactName, RouterKind
 from dashboard.rules.domain import Router, Store
 from dashboard.sources.routers.answers import FactValues, Process, RouterApi, is_count, read_samples, to_count
 from dashboard.sources.routers.llm_d import LLM_D
-from dashboard.sources.values import mapping, text
+from dashboard.sources.source import mapping, text
 from dashboard.vllm.reading import parse_json
 
 MAX_NODES = 5_000  # of JSON; LMCache has some 100 options

@@ -12,7 +12,7 @@ from dashboard.errors import UnreadableError
 from dashboard.fleet import FactName
 from dashboard.rules.domain import Router
 from dashboard.sources.routers.answers import FactValues, Process, RouterApi, is_count, read_samples, to_count
-from dashboard.sources.values import mapping, mappings, text
+from dashboard.sources.source import mapping, mappings, text
 from dashboard.vllm.reading import parse_json
 
 STATE, METRICS = "/debug/plugins/state", "/metrics"

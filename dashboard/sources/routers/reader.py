@@ -23,8 +23,7 @@ from dashboard.sources.kubernetes.pods import Pod
 from dashboard.sources.routers.answers import FactValues, Process
 from dashboard.sources.routers.kinds import KINDS
 from dashboard.sources.routers.llm_d import CONFIG_FILE, STATE, read_config
-from dashboard.sources.source import Deadline
-from dashboard.sources.values import mapping, mappings, text, texts
+from dashboard.sources.source import Deadline, mapping, mappings, text, texts
 from vllm_fleet_provider.shared.redaction import redact
 from vllm_fleet_provider.shared.spelling import canonical_text
 

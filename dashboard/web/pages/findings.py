@@ -10,7 +10,7 @@ import streamlit as st
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.config import DEFAULT_FILE
-from dashboard.config.suppressions import suppression_yaml
+from dashboard.config.rules import suppression_yaml
 from dashboard.errors import OptionsError
 from dashboard.fleet.formatting import count, iso, one_line
 from dashboard.rules.findings import Family, Severity, Suppression

@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
 from dashboard.config import load_options
-from dashboard.config.suppressions import load_suppressions
+from dashboard.config.rules import load_suppressions
 from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import OutcomeKind, Remedy, Snippet
