@@ -13,8 +13,8 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import HIDDEN, csv_cell
-from dashboard.render.csv_table import to_table_csv
 from dashboard.render.export import _tables
+from dashboard.render.tabular import to_table_csv
 from dashboard.views.changes import changes_report
 from dashboard.views.context import context_of
 from dashboard.views.review import review_report

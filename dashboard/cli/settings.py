@@ -13,7 +13,7 @@ from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgumen
 from dashboard.cli.terminal import is_terminal, no_such_pool, put, width, wrong
 from dashboard.fleet import Role, State
 from dashboard.fleet.formatting import MOST, SOME, natural, shortlist
-from dashboard.render.csv_table import to_table_csv
+from dashboard.render.tabular import to_table_csv
 from dashboard.render.terminal import to_terminal
 from dashboard.views.settings import PoolValue, SettingFilter, pool_values, settings_report, values_data
 from dashboard.vllm.field_reference import declarations, known_paths, known_sentences

@@ -97,7 +97,7 @@ def _found(error: typer.TyperException) -> str:
     if isinstance(error, typer.BadParameter) and error.param is not None and cause is not None:
         from pydantic import ValidationError
 
-        from dashboard.config.mistakes import worded
+        from dashboard.config.document import worded
 
         if isinstance(cause, ValidationError):
             default = error.param.default

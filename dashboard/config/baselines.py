@@ -12,8 +12,15 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 from yaml.nodes import MappingNode, ScalarNode
 
 from dashboard.compare.baseline import read_scalar
-from dashboard.config.document import MAX_DOCUMENT_BYTES, YamlDocument, YamlValue, read_document
-from dashboard.config.mistakes import Mistake, describe_error, dotted
+from dashboard.config.document import (
+    MAX_DOCUMENT_BYTES,
+    Mistake,
+    YamlDocument,
+    YamlValue,
+    describe_error,
+    dotted,
+    read_document,
+)
 from dashboard.config.rules import Part, some
 from dashboard.errors import OptionsError
 from dashboard.fleet import Baseline, Tolerance

@@ -1,9 +1,18 @@
-"""YAML as plain values, each with its line. No aliases, no tags: foreign text cannot grow or build objects."""
+"""YAML as plain values, each with its line; and mistakes in it: place, cause and action in one sentence.
 
-from collections.abc import Mapping
-from typing import NamedTuple, NoReturn, cast
+No aliases, no tags: foreign text cannot grow or build objects. Secrets are not repeated.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from itertools import pairwise
+from types import UnionType
+from typing import Any, NamedTuple, NoReturn, cast, get_args
 
 import yaml
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
 from yaml.events import (
     AliasEvent,
     CollectionStartEvent,
@@ -16,7 +25,148 @@ from yaml.events import (
 )
 from yaml.reader import ReaderError
 
-from dashboard.config.mistakes import Mistake, OptionPath, dotted
+from dashboard.fleet.formatting import joined
+from dashboard.rules.catalogue import ALL_RULES, BY_ID
+
+OptionPath = tuple[str | int, ...]  # keys and positions from the root to a value
+_SECRET_KEYS = frozenset({"token", "bearer_token", "bearer", "auth_token", "api_key", "password", "secret"})
+_ID = re.compile(r"(?P<family>[A-Za-z]{2})[-_ ]?(?P<number>[0-9]{1,4})")
+_SENTENCES: Mapping[str, str] = {
+    "missing": "missing",
+    "float_parsing": "expected a number such as {example}",
+    "float_type": "expected a number such as {example}",
+    "finite_number": "expected a finite number such as {example}",
+    "int_parsing": "expected a whole number such as {example}",
+    "int_parsing_size": "expected a smaller whole number such as {example}",
+    "int_from_float": "expected a whole number such as {example}",
+    "int_type": "expected a whole number such as {example}",
+    "greater_than_equal": "too small; the minimum is {ge:.10g}",
+    "less_than_equal": "too large; the maximum is {le:.10g}",
+    "string_type": "expected a string",
+    "string_too_short": "empty; write a string or remove the key",
+    "string_too_long": "longer than {max_length} characters; shorten it",
+    "string_pattern_mismatch": "not the name of an environment variable; write the name, not the secret",
+    "path_type": "expected the path of a file",
+    "tuple_type": "not a list; begin each entry with `- `",
+    "dict_type": "not a mapping; write lines of `key: value`",
+    "model_type": "not a mapping; write lines of `key: value`",
+    "bool_parsing": "expected true or false",
+    "bool_type": "expected true or false",
+    "enum": "unknown value; expected {expected}",
+    "literal_error": "unknown value; expected {expected}",
+    "value_error": "{error}",
+}
+
+
+class Mistake(NamedTuple):
+    """A mistake and its line, from 1."""
+
+    line: int
+    sentence: str
+
+
+def describe_error(error: ErrorDetails, options: type[BaseModel]) -> str:
+    """Return pydantic's error as place and sentence, without the value: it might be a secret."""
+    place = error["loc"][:-1] if error["loc"][-1:] == ("[key]",) else error["loc"]
+    if error["type"] == "extra_forbidden":
+        text = _unknown(place, options)
+    else:
+        text = worded(error, lambda: _example(place, options))
+    return f"{dotted(place)}: {text}" if place else text
+
+
+def worded(error: ErrorDetails, example: Callable[[], object]) -> str:
+    """Return what is wrong with one value; `example` returns a valid one."""
+    text = _SENTENCES.get(error["type"], error["msg"])
+    return text.format(**error.get("ctx", {}), example=example() if "{example}" in text else None)
+
+
+def _unknown(place: OptionPath, options: type[BaseModel]) -> str:
+    """Return the mistake for an unknown key: a rule, a parameter of a rule, or another."""
+    match place:
+        case ("rules", str(rule)):
+            return f"duplicate {rule_id(rule)}; keep one" if rule_id(rule) != rule else unknown_rule(rule)
+        case ("rules", rule, "parameters", _):
+            known = list(_fields(_type_at(options, place[:-1])))
+            return f"unknown parameter; {rule} has {joined(known) or 'none'}"
+    return unknown_key(str(place[-1]), list(_fields(_type_at(options, place[:-1]))))
+
+
+def _example(place: OptionPath, options: type[BaseModel]) -> object:
+    """Return a valid number: the field's example, else its default."""
+    model: type[BaseModel] = _type_at(options, place[:-1])
+    field = model.model_fields[str(place[-1])]
+    return field.examples[0] if field.examples else field.default
+
+
+def _type_at(options: type[BaseModel], place: OptionPath) -> Any:
+    found: Any = options
+    for part in place:
+        fields = _fields(found)
+        # X of `tuple[X, ...]` or `dict[str, X]`
+        inner = fields[part] if fields else next(each for each in reversed(get_args(found)) if each is not Ellipsis)
+        found = get_args(inner)[0] if isinstance(inner, UnionType) else inner  # X of `X | None`
+    return found
+
+
+def _fields(found: Any) -> Mapping[Any, Any]:
+    """Return the types of a model's or a typed dict's keys; none for a list or a mapping with keys of any name."""
+    if hasattr(found, "model_fields"):
+        return {name: field.annotation for name, field in found.model_fields.items()}
+    return {} if get_args(found) else found.__annotations__
+
+
+def dotted(place: OptionPath) -> str:
+    """Return a place as text: `targets[3].url`."""
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part:.60}" for part in place)
+    return "".join(parts).removeprefix(".")
+
+
+def is_option_name(key: str, known: list[str]) -> bool:
+    return key in known or key.lower() in _SECRET_KEYS or bool(get_close_matches(key, known, n=1))
+
+
+def unknown_key(key: str, known: list[str]) -> str:
+    """Return the mistake for an unknown key, with the likely key."""
+    if key.lower() in _SECRET_KEYS:
+        return "no secrets in clear text; use token_env or token_file"
+    close = get_close_matches(key, known, n=1)
+    return f"unknown key; did you mean {close[0]}?" if close else f"unknown key; the keys here are {', '.join(known)}"
+
+
+def unknown_rule(text: str) -> str:
+    """Return the mistake for an unknown rule id, with the likely id, or with the ids of its family."""
+    if (form := _ID.fullmatch(text)) and (there := _numbers(form["family"].upper())):
+        meant = likely_rule_id(text)
+        return f"unknown rule; did you mean {meant}?" if meant in BY_ID else f"unknown rule; there are {there}"
+    ids = {called: rule.id for rule in ALL_RULES for called in (rule.id, rule.name)}
+    close = get_close_matches(text.upper(), ids, n=1) or get_close_matches(text.lower(), ids, n=1)
+    if close:
+        return f"unknown rule; did you mean {ids[close[0]]}?"
+    return "unknown rule; see `python -m dashboard rules`"
+
+
+def likely_rule_id(text: str) -> str:
+    """Return `RT-01` for `rt-1`, `RT_01` and `rt01`; another text unchanged."""
+    form = _ID.fullmatch(text)
+    return f"{form['family'].upper()}-{int(form['number']):02}" if form else text
+
+
+def rule_id(text: str) -> str:
+    """Return the id of a rule in upper case; another text unchanged."""
+    return text.upper() if text.upper() in BY_ID else text
+
+
+def _numbers(family: str) -> str:
+    """Return the ids of a family as ranges, `ID-01 to ID-03 and ID-05 to ID-08`; empty without any."""
+    ranges: list[list[str]] = []
+    numbers = sorted(int(each.removeprefix(f"{family}-")) for each in BY_ID if each.startswith(f"{family}-"))
+    for before, number in pairwise([-1, *numbers]):
+        if number != before + 1:
+            ranges.append([])
+        ranges[-1].append(f"{family}-{number:02}")
+    return joined([f"{first} to {last}" if first != last else first for first, *_, last in (r * 2 for r in ranges)])
+
 
 MAX_DOCUMENT_BYTES = 8 * 2**20  # 5,000 targets with 20 labels each take a quarter of it
 MAX_VALUES = 250_000  # the same targets have 120,000

@@ -16,8 +16,18 @@ from pydantic import ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict, SettingsError
 
 from dashboard.config.baselines import load_baselines
-from dashboard.config.document import MAX_DOCUMENT_BYTES, YamlDocument, read_document
-from dashboard.config.mistakes import Mistake, OptionPath, describe_error, dotted, is_option_name, rule_id, unknown_key
+from dashboard.config.document import (
+    MAX_DOCUMENT_BYTES,
+    Mistake,
+    OptionPath,
+    YamlDocument,
+    describe_error,
+    dotted,
+    is_option_name,
+    read_document,
+    rule_id,
+    unknown_key,
+)
 from dashboard.config.model import DEFAULT_FILE, Options
 from dashboard.config.rules import load_suppressions
 from dashboard.errors import OptionsError

@@ -24,8 +24,7 @@ from pydantic import (
 from typing_extensions import TypedDict
 from yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
-from dashboard.config.document import MAX_DOCUMENT_BYTES, read_document
-from dashboard.config.mistakes import describe_error, rule_id, unknown_rule
+from dashboard.config.document import MAX_DOCUMENT_BYTES, describe_error, read_document, rule_id, unknown_rule
 from dashboard.errors import OptionsError
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import Router, SeedPolicy, Store

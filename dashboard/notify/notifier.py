@@ -16,10 +16,11 @@ from dashboard.errors import HistoryError
 from dashboard.fleet import ReceiverStatus
 from dashboard.notify.alerts import Alert, AlertKey, Alerts, alerts_of, compare_alerts
 from dashboard.notify.announcing import DAMAGED, Announcer, read_alert
-from dashboard.notify.bodies import LIFE_INTERVALS, alertmanager_body
 from dashboard.notify.sending import (
     ALERTMANAGER,
+    LIFE_INTERVALS,
     ReceiverAnswer,
+    alertmanager_body,
     client,
     deliver,
     describe_receiver,

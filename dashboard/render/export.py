@@ -10,16 +10,15 @@ from typing import Literal, assert_never
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.documents.findings import findings_json
-from dashboard.render.csv_table import entries_table, to_table_csv
 from dashboard.render.github_annotations import to_github_annotations
 from dashboard.render.html import to_html
 from dashboard.render.junit import to_junit
 from dashboard.render.markdown import to_markdown
 from dashboard.render.pdf import to_pdf
-from dashboard.render.report_json import to_report_json
 from dashboard.render.sarif import to_sarif
 from dashboard.render.svg import to_svg
 from dashboard.render.svg_timeline import draw_times
+from dashboard.render.tabular import entries_table, to_report_json, to_table_csv
 from dashboard.render.terminal import to_terminal
 from dashboard.render.verdict import Verdict
 from dashboard.rules.findings import Severity

@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from functools import partial
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare.traits import NAMING
+from dashboard.compare.cohorts import NAMING
 from dashboard.fleet import Basis, FailureKind, Replica, ReplicaState, Source
 from dashboard.fleet.formatting import FAILURE_WORDS, FEW, MANY, MOST, SOME, count, end_cut, iso, one_line, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, join_texts, page, plain, to_plain

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 from dashboard.errors import UnreadableError
 from dashboard.fleet import EngineReport, Reply, Setting, Source
 from dashboard.vllm.canonical import RecentResults, setting, shared
-from dashboard.vllm.other_servers import refuse_metrics
+from dashboard.vllm.replies import refuse_metrics
 from dashboard.vllm.versions import label_type
 from vllm_fleet_provider.shared.digests import SERIES, EngineDigests, kept_digests
 from vllm_fleet_provider.shared.identity import is_identity_path

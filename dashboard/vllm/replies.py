@@ -1,7 +1,8 @@
 """The JSON endpoints' answers as `Reply`: foreign models in, our own types out."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,6 @@ from dashboard.vllm.endpoints import (
     VersionReply,
 )
 from dashboard.vllm.fields import flatten_config, settings_of
-from dashboard.vllm.other_servers import refuse_owner
 from dashboard.vllm.provider_reply import devices_of, groups_of, read_provider, unknown_kinds
 from vllm_fleet_provider.shared.inference_config import InferenceConfigReply
 from vllm_fleet_provider.shared.types import MAX_INTEGER
@@ -190,3 +190,30 @@ READERS: Mapping[str, Callable[[Any], Reply]] = {
         for name, reader in _PLUGIN_READERS.items()
     },
 }
+
+
+BY_OWNER = {"sglang": "SGLang", "llamacpp": "llama.cpp", "tensorrt_llm": "TensorRT-LLM", "lmdeploy": "LMDeploy"}
+BY_METRICS = {  # by the beginning of the names
+    b"sglang:": "SGLang",
+    b"tgi_": "Text Generation Inference",
+    b"llamacpp:": "llama.cpp",
+    b"trtllm_": "TensorRT-LLM",
+    b"lmdeploy:": "LMDeploy",
+}
+METRIC = re.compile(rb"^(?:# (?:HELP|TYPE) )?(%b)" % b"|".join(map(re.escape, BY_METRICS)), re.MULTILINE)
+
+
+def refuse_owner(owners: Iterable[str | None]) -> None:
+    """Raise UnreadableError where all models belong to one other server: a gateway in front of vLLM lists several."""
+    if len(found := set(owners)) == 1 and (name := BY_OWNER.get(found.pop() or "")):
+        raise _refused(name)
+
+
+def refuse_metrics(page: bytes) -> None:
+    """Raise UnreadableError where a page of /metrics without a metric of vLLM has those of another server."""
+    if match := METRIC.search(page):
+        raise _refused(BY_METRICS[match[1]])
+
+
+def _refused(name: str) -> UnreadableError:
+    return UnreadableError("not_vllm", f"Not vLLM ({name}): it is compared with nothing. Remove it from the targets.")

@@ -15,9 +15,9 @@ from streamlit.elements.lib.column_types import ButtonColumnResult, ColumnConfig
 
 from dashboard.fleet.formatting import age
 from dashboard.fleet.pieces import Kind, Link
-from dashboard.render.csv_table import LETTERS
 from dashboard.render.html import HtmlWriter
 from dashboard.render.svg import described
+from dashboard.render.tabular import LETTERS
 from dashboard.views import pages
 from dashboard.views.blocks import (
     SIGNS,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.compare.traits import TOGETHER, Trait, shared_traits
+from dashboard.compare.cohorts import TOGETHER, Trait, shared_traits
 from dashboard.fleet import Replica
 from tests.builders import NOW, devices, replica
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.config.document import MAX_DEPTH, MAX_DOCUMENT_BYTES, MAX_VALUES, read_document
-from dashboard.config.mistakes import Mistake
+from dashboard.config.document import MAX_DEPTH, MAX_DOCUMENT_BYTES, MAX_VALUES, Mistake, read_document
 
 
 def test_scalars_are_text_as_written() -> None:

@@ -24,7 +24,7 @@ from dashboard.documents.findings import findings_json
 from dashboard.documents.fleet import fleet_json
 from dashboard.fleet.times import write_time
 from dashboard.notify.alerts import AlertEvent, alerts_of
-from dashboard.notify.bodies import alertmanager_body, slack_body, webhook_body
+from dashboard.notify.sending import alertmanager_body, slack_body, webhook_body
 from dashboard.render.export import Format, written
 from dashboard.render.github_annotations import to_github_annotations
 from dashboard.render.junit import to_junit

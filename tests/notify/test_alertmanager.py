@@ -11,7 +11,7 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.config import NotifyOptions
-from dashboard.notify.bodies import webhook_body
+from dashboard.notify.sending import webhook_body
 from tests.notify.alertmanager import active, alertmanager
 from tests.notify.polls import FLEET, alerts, poll, problem
 from tests.notify.running import running

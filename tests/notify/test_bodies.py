@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from dashboard.config import NotifyOptions
 from dashboard.notify.alerts import Alert, AlertEvent
-from dashboard.notify.bodies import (
+from dashboard.notify.sending import (
     MOST_IN_SLACK,
     alertmanager_body,
     annotations_of,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dashboard.compare import MAJORITY, lay_out
 from dashboard.fleet.formatting import FORMULA_STARTS, csv_cell
 from dashboard.fleet.history import Sighting
-from dashboard.render.csv_table import matrix_csv, to_table_csv
+from dashboard.render.tabular import matrix_csv, to_table_csv
 from dashboard.views.blocks import Cell, Column, Table, data_cell, list_cell, number_cell
 from tests.builders import HOSTILE, POLLED_AT, story
 from tests.sample_reports import CONTEXT

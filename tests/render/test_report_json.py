@@ -7,7 +7,7 @@ import jsonschema
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dashboard.render.report_json import to_report_json
+from dashboard.render.tabular import to_report_json
 from dashboard.views.blocks import (
     Bar,
     Block,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dashboard.config.rules import add_suppression, load_suppressions, read_suppressions, suppression_yaml
 from dashboard.errors import OptionsError
 from dashboard.rules.findings import Suppression
-from dashboard.store.acceptances import save_acceptance
+from dashboard.store.writing import save_acceptance
 
 AT = datetime(2026, 11, 23, 14, 2, tzinfo=UTC)
 FILE = Path("accepted.yaml")

@@ -10,7 +10,7 @@ from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.render.html import to_html
 from dashboard.render.markdown import to_markdown
-from dashboard.render.report_json import to_report_json
+from dashboard.render.tabular import to_report_json
 from dashboard.views.blocks import Table, View, value_of
 from dashboard.views.capacity import capacity_report
 from dashboard.views.changes import changes_report

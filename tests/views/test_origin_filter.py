@@ -6,7 +6,7 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Argument
-from dashboard.render.csv_table import matrix_csv
+from dashboard.render.tabular import matrix_csv
 from dashboard.views.compare import compare_report
 from dashboard.views.pool_comparison import OriginFilter, SettingChoice, compare_chosen, hidden_text, unmatched_text
 from tests.builders import document, fleet, replica

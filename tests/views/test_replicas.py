@@ -11,7 +11,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import FailureKind, ReplicaState, Role, Source
 from dashboard.fleet.formatting import natural
 from dashboard.fleet.pieces import Age
-from dashboard.render.csv_table import to_table_csv
+from dashboard.render.tabular import to_table_csv
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Table, Tone
 from dashboard.views.context import context_of

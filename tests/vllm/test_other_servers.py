@@ -7,8 +7,8 @@ import pytest
 from dashboard.errors import UnreadableError
 from dashboard.fleet import FailureKind, ReplicaState
 from dashboard.fleet.replies import Failure, Reply, Source
-from dashboard.vllm.other_servers import BY_METRICS, BY_OWNER
 from dashboard.vllm.reading import read
+from dashboard.vllm.replies import BY_METRICS, BY_OWNER
 from tests.captured import METRICS, MODELS, VERSION
 from tests.vllm.test_replica import metrics, probe, seen
 

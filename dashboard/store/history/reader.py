@@ -18,10 +18,9 @@ from dashboard.fleet.formatting import iso, setting_text
 from dashboard.fleet.history import Sightings
 from dashboard.fleet.times import EPOCH, MICROSECOND
 from dashboard.garbage import uncollected
-from dashboard.store.history.bodies import read_bodies, recorded_replicas
+from dashboard.store.history.bodies import BATCH, read_bodies, read_parts, recorded_replicas
 from dashboard.store.history.database import Database
 from dashboard.store.history.events import read_events, rule_set_at, sorted_events
-from dashboard.store.history.parts import BATCH, read_parts
 from dashboard.store.history.schema import (
     cohort_span,
     difference_span,

@@ -13,8 +13,7 @@ from dashboard.analysis.assembly import Fleet, assemble
 from dashboard.fleet import Document, ProbeResult, Replica, has_same_content
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.history import Sighting
-from dashboard.store.history.bodies import Content, chunks
-from dashboard.store.history.parts import RecordedReplica
+from dashboard.store.history.bodies import Content, RecordedReplica, chunks
 from dashboard.store.history.schema import (
     KEYS,
     body,

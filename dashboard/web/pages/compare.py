@@ -11,7 +11,7 @@ from dashboard.config.baseline_file import baseline_yaml, find_settings
 from dashboard.fleet import Baseline, Pool
 from dashboard.fleet.formatting import middle_cut, natural, one_line
 from dashboard.fleet.pieces import Kind, Link
-from dashboard.render.csv_table import matrix_csv
+from dashboard.render.tabular import matrix_csv
 from dashboard.views import pages
 from dashboard.views.blocks import DifferenceTable
 from dashboard.views.compare import (

@@ -14,7 +14,7 @@ from dashboard.config.rules import suppression_yaml
 from dashboard.errors import OptionsError
 from dashboard.fleet.formatting import count, iso, one_line
 from dashboard.rules.findings import Family, Severity, Suppression
-from dashboard.store.acceptances import save_acceptance
+from dashboard.store.writing import save_acceptance
 from dashboard.views import pages
 from dashboard.views.excluded import covered_text, default_until, scopes
 from dashboard.views.finding_list import (

@@ -8,7 +8,7 @@ import streamlit as st
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState
 from dashboard.fleet.formatting import count, natural, one_line
-from dashboard.render.csv_table import to_table_csv
+from dashboard.render.tabular import to_table_csv
 from dashboard.views import pages
 from dashboard.views.replicas import (
     INCOMPLETE,

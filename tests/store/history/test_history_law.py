@@ -18,7 +18,7 @@ from dashboard.errors import HistoryError
 from dashboard.fleet import Failure, FailureKind, ProbeResult, Snapshot, Source, Target
 from dashboard.rules.findings import Severity
 from dashboard.rules.policy import Policy, RuleChange
-from dashboard.store.history.parts import fleet_part, read_parts
+from dashboard.store.history.bodies import fleet_part, read_parts
 from dashboard.store.packing import content_of
 from tests import builders
 from tests.captured import AT, METRICS, Capture, capture, captures, snapshot

@@ -13,7 +13,7 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
 from dashboard.compare import BASELINE, lay_out
 from dashboard.fleet import Baseline
-from dashboard.render.csv_table import matrix_csv
+from dashboard.render.tabular import matrix_csv
 from dashboard.rules.policy import Policy
 from dashboard.views.chosen_columns import write_chosen
 from tests.builders import HASHING, HOSTILE, NOW, alike, document, down, fleet, hashing, hostile, replica, story
