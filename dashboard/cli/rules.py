@@ -5,10 +5,9 @@ from typing import Annotated
 import typer
 
 from dashboard.cli.terminal import is_terminal, put, width, wrong
-from dashboard.config.document import likely_rule_id, unknown_rule
 from dashboard.render.console import to_rule_table
 from dashboard.render.rule_markdown import rule_page
-from dashboard.rules.catalogue import ALL_RULES, BY_ID
+from dashboard.rules.catalogue import ALL_RULES, BY_ID, likely_rule_id, unknown_rule
 
 
 def rules(

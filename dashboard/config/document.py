@@ -3,10 +3,8 @@
 No aliases, no tags: foreign text cannot grow or build objects. Secrets are not repeated.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from itertools import pairwise
 from types import UnionType
 from typing import Any, NamedTuple, NoReturn, cast, get_args
 
@@ -26,11 +24,10 @@ from yaml.events import (
 from yaml.reader import ReaderError
 
 from dashboard.fleet.formatting import joined
-from dashboard.rules.catalogue import ALL_RULES, BY_ID
+from dashboard.rules.catalogue import rule_id, unknown_rule
 
 OptionPath = tuple[str | int, ...]  # keys and positions from the root to a value
 _SECRET_KEYS = frozenset({"token", "bearer_token", "bearer", "auth_token", "api_key", "password", "secret"})
-_ID = re.compile(r"(?P<family>[A-Za-z]{2})[-_ ]?(?P<number>[0-9]{1,4})")
 _SENTENCES: Mapping[str, str] = {
     "missing": "missing",
     "float_parsing": "expected a number such as {example}",
@@ -132,40 +129,6 @@ def unknown_key(key: str, known: list[str]) -> str:
         return "no secrets in clear text; use token_env or token_file"
     close = get_close_matches(key, known, n=1)
     return f"unknown key; did you mean {close[0]}?" if close else f"unknown key; the keys here are {', '.join(known)}"
-
-
-def unknown_rule(text: str) -> str:
-    """Return the mistake for an unknown rule id, with the likely id, or with the ids of its family."""
-    if (form := _ID.fullmatch(text)) and (there := _numbers(form["family"].upper())):
-        meant = likely_rule_id(text)
-        return f"unknown rule; did you mean {meant}?" if meant in BY_ID else f"unknown rule; there are {there}"
-    ids = {called: rule.id for rule in ALL_RULES for called in (rule.id, rule.name)}
-    close = get_close_matches(text.upper(), ids, n=1) or get_close_matches(text.lower(), ids, n=1)
-    if close:
-        return f"unknown rule; did you mean {ids[close[0]]}?"
-    return "unknown rule; see `python -m dashboard rules`"
-
-
-def likely_rule_id(text: str) -> str:
-    """Return `RT-01` for `rt-1`, `RT_01` and `rt01`; another text unchanged."""
-    form = _ID.fullmatch(text)
-    return f"{form['family'].upper()}-{int(form['number']):02}" if form else text
-
-
-def rule_id(text: str) -> str:
-    """Return the id of a rule in upper case; another text unchanged."""
-    return text.upper() if text.upper() in BY_ID else text
-
-
-def _numbers(family: str) -> str:
-    """Return the ids of a family as ranges, `ID-01 to ID-03 and ID-05 to ID-08`; empty without any."""
-    ranges: list[list[str]] = []
-    numbers = sorted(int(each.removeprefix(f"{family}-")) for each in BY_ID if each.startswith(f"{family}-"))
-    for before, number in pairwise([-1, *numbers]):
-        if number != before + 1:
-            ranges.append([])
-        ranges[-1].append(f"{family}-{number:02}")
-    return joined([f"{first} to {last}" if first != last else first for first, *_, last in (r * 2 for r in ranges)])
 
 
 MAX_DOCUMENT_BYTES = 8 * 2**20  # 5,000 targets with 20 labels each take a quarter of it

@@ -25,12 +25,12 @@ from dashboard.config.document import (
     dotted,
     is_option_name,
     read_document,
-    rule_id,
     unknown_key,
 )
 from dashboard.config.model import DEFAULT_FILE, Options
 from dashboard.config.rules import load_suppressions
 from dashboard.errors import OptionsError
+from dashboard.rules.catalogue import rule_id
 
 PREFIX = "FLEET_"
 FILE_VARIABLE = "FLEET_CONFIG"

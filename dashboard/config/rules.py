@@ -24,9 +24,9 @@ from pydantic import (
 from typing_extensions import TypedDict
 from yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
-from dashboard.config.document import MAX_DOCUMENT_BYTES, describe_error, read_document, rule_id, unknown_rule
+from dashboard.config.document import MAX_DOCUMENT_BYTES, describe_error, read_document
 from dashboard.errors import OptionsError
-from dashboard.rules.catalogue import ALL_RULES, BY_ID
+from dashboard.rules.catalogue import ALL_RULES, BY_ID, rule_id, unknown_rule
 from dashboard.rules.domain import Router, SeedPolicy, Store
 from dashboard.rules.findings import Severity, Suppression
 from dashboard.rules.registry import Rule

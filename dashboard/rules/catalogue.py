@@ -1,9 +1,12 @@
 """All rules: the rows of simple_rules.yaml and the functions of these modules, in the order of their ids."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import partial
 from importlib.resources import files
+from itertools import pairwise
 from typing import Any, Literal
 
 import yaml
@@ -11,6 +14,7 @@ from pydantic import BaseModel, field_validator
 
 from dashboard.compare.equality import without_owner
 from dashboard.fleet import Role
+from dashboard.fleet.formatting import joined
 from dashboard.rules import baseline, remedy
 from dashboard.rules.behaviour import development_mode, requests, weights
 from dashboard.rules.capacity import devices, graphs, kv_cache
@@ -29,6 +33,7 @@ from dashboard.rules.value_equivalence import MEANINGS, names_as_one
 
 # Raise it with every changed verdict (tests/rules/rule_set.txt). Reports and snapshots print it.
 RULE_SET = 10
+_ID = re.compile(r"(?P<family>[A-Za-z]{2})[-_ ]?(?P<number>[0-9]{1,4})")
 MODULES = (
     *(blocks, events, hash_root, hashes, prefix_caching, replay, router_facts),
     *(handshake, options, roles, transfer),
@@ -137,3 +142,37 @@ def places(finding: Finding) -> tuple[str, ...]:
     """Return the pool or pair of a finding. A rule on the whole fleet has several pools."""
     is_fleet_wide = finding.rule in BY_ID and BY_ID[finding.rule].scope is Scope.FLEET
     return finding.pools if is_fleet_wide and finding.pools else (finding.subject,)
+
+
+def unknown_rule(text: str) -> str:
+    """Return the mistake for an unknown rule id, with the likely id, or with the ids of its family."""
+    if (form := _ID.fullmatch(text)) and (there := _numbers(form["family"].upper())):
+        meant = likely_rule_id(text)
+        return f"unknown rule; did you mean {meant}?" if meant in BY_ID else f"unknown rule; there are {there}"
+    ids = {called: rule.id for rule in ALL_RULES for called in (rule.id, rule.name)}
+    close = get_close_matches(text.upper(), ids, n=1) or get_close_matches(text.lower(), ids, n=1)
+    if close:
+        return f"unknown rule; did you mean {ids[close[0]]}?"
+    return "unknown rule; see `python -m dashboard rules`"
+
+
+def likely_rule_id(text: str) -> str:
+    """Return `RT-01` for `rt-1`, `RT_01` and `rt01`; another text unchanged."""
+    form = _ID.fullmatch(text)
+    return f"{form['family'].upper()}-{int(form['number']):02}" if form else text
+
+
+def rule_id(text: str) -> str:
+    """Return the id of a rule in upper case; another text unchanged."""
+    return text.upper() if text.upper() in BY_ID else text
+
+
+def _numbers(family: str) -> str:
+    """Return the ids of a family as ranges, `ID-01 to ID-03 and ID-05 to ID-08`; empty without any."""
+    ranges: list[list[str]] = []
+    numbers = sorted(int(each.removeprefix(f"{family}-")) for each in BY_ID if each.startswith(f"{family}-"))
+    for before, number in pairwise([-1, *numbers]):
+        if number != before + 1:
+            ranges.append([])
+        ranges[-1].append(f"{family}-{number:02}")
+    return joined([f"{first} to {last}" if first != last else first for first, *_, last in (r * 2 for r in ranges)])
