@@ -1,6 +1,6 @@
-"""Engines with much less or more KV cache than the median of their pool and kind of device, and what explains it.
+"""Engines with much less or more KV cache than the median of their pool and kind of device, and why.
 
-That is the memory of their device by part, as its worker measured it.
+The memory of their device by part, as its worker measured it, explains less.
 """
 
 from collections import Counter

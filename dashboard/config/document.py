@@ -53,6 +53,17 @@ _SENTENCES: Mapping[str, str] = {
     "literal_error": "unknown value; expected {expected}",
     "value_error": "{error}",
 }
+MAX_DOCUMENT_BYTES = 8 * 2**20  # 5,000 targets with 20 labels each take a quarter of it
+MAX_VALUES = 250_000  # the same targets have 120,000
+MAX_DEPTH = 20  # fleet.yaml itself is five deep
+TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
+# libyaml's own limit since 0.2.6: it scans ahead, so it may object before _ValueBuilder does.
+LIBYAML_DEPTH = "exceeded maximum nesting depth"
+GZIP = b"\x1f\x8b"  # RFC 1952, 2.3.1: how a compressed file begins
+_NULLS = frozenset({"", "~", "null", "Null", "NULL"})  # YAML 1.2 core schema, 10.3.2
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster; missing where PyYAML was built without it
+
+YamlValue = str | list["YamlValue"] | dict[str, "YamlValue"] | None
 
 
 class Mistake(NamedTuple):
@@ -60,89 +71,6 @@ class Mistake(NamedTuple):
 
     line: int
     sentence: str
-
-
-def describe_error(error: ErrorDetails, options: type[BaseModel]) -> str:
-    """Return pydantic's error as place and sentence, without the value: it might be a secret."""
-    place = error["loc"][:-1] if error["loc"][-1:] == ("[key]",) else error["loc"]
-    if error["type"] == "extra_forbidden":
-        text = _unknown(place, options)
-    else:
-        text = worded(error, lambda: _example(place, options))
-    return f"{dotted(place)}: {text}" if place else text
-
-
-def worded(error: ErrorDetails, example: Callable[[], object]) -> str:
-    """Return what is wrong with one value; `example` returns a valid one."""
-    text = _SENTENCES.get(error["type"], error["msg"])
-    return text.format(**error.get("ctx", {}), example=example() if "{example}" in text else None)
-
-
-def _unknown(place: OptionPath, options: type[BaseModel]) -> str:
-    """Return the mistake for an unknown key: a rule, a parameter of a rule, or another."""
-    match place:
-        case ("rules", str(rule)):
-            return f"duplicate {rule_id(rule)}; keep one" if rule_id(rule) != rule else unknown_rule(rule)
-        case ("rules", rule, "parameters", _):
-            known = list(_fields(_type_at(options, place[:-1])))
-            return f"unknown parameter; {rule} has {joined(known) or 'none'}"
-    return unknown_key(str(place[-1]), list(_fields(_type_at(options, place[:-1]))))
-
-
-def _example(place: OptionPath, options: type[BaseModel]) -> object:
-    """Return a valid number: the field's example, else its default."""
-    model: type[BaseModel] = _type_at(options, place[:-1])
-    field = model.model_fields[str(place[-1])]
-    return field.examples[0] if field.examples else field.default
-
-
-def _type_at(options: type[BaseModel], place: OptionPath) -> Any:
-    found: Any = options
-    for part in place:
-        fields = _fields(found)
-        # X of `tuple[X, ...]` or `dict[str, X]`
-        inner = fields[part] if fields else next(each for each in reversed(get_args(found)) if each is not Ellipsis)
-        found = get_args(inner)[0] if isinstance(inner, UnionType) else inner  # X of `X | None`
-    return found
-
-
-def _fields(found: Any) -> Mapping[Any, Any]:
-    """Return the types of a model's or a typed dict's keys; none for a list or a mapping with keys of any name."""
-    if hasattr(found, "model_fields"):
-        return {name: field.annotation for name, field in found.model_fields.items()}
-    return {} if get_args(found) else found.__annotations__
-
-
-def dotted(place: OptionPath) -> str:
-    """Return a place as text: `targets[3].url`."""
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part:.60}" for part in place)
-    return "".join(parts).removeprefix(".")
-
-
-def is_option_name(key: str, known: list[str]) -> bool:
-    return key in known or key.lower() in _SECRET_KEYS or bool(get_close_matches(key, known, n=1))
-
-
-def unknown_key(key: str, known: list[str]) -> str:
-    """Return the mistake for an unknown key, with the likely key."""
-    if key.lower() in _SECRET_KEYS:
-        return "no secrets in clear text; use token_env or token_file"
-    close = get_close_matches(key, known, n=1)
-    return f"unknown key; did you mean {close[0]}?" if close else f"unknown key; the keys here are {', '.join(known)}"
-
-
-MAX_DOCUMENT_BYTES = 8 * 2**20  # 5,000 targets with 20 labels each take a quarter of it
-MAX_VALUES = 250_000  # the same targets have 120,000
-MAX_DEPTH = 20  # fleet.yaml itself is five deep
-TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
-LIBYAML_DEPTH = (
-    "exceeded maximum nesting depth"  # since 0.2.6: it scans ahead, so it may object before _ValueBuilder does
-)
-GZIP = b"\x1f\x8b"  # RFC 1952, 2.3.1: how a compressed file begins
-_NULLS = frozenset({"", "~", "null", "Null", "NULL"})  # YAML 1.2 core schema, 10.3.2
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster; missing where PyYAML was built without it
-
-YamlValue = str | list["YamlValue"] | dict[str, "YamlValue"] | None
 
 
 class YamlDocument(NamedTuple):
@@ -245,3 +173,72 @@ def _line(event: Event) -> int:
 
 def _refuse(event: Event, problem: str) -> NoReturn:
     raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)  # type: ignore[arg-type]
+
+
+def describe_error(error: ErrorDetails, options: type[BaseModel]) -> str:
+    """Return pydantic's error as place and sentence, without the value: it might be a secret."""
+    place = error["loc"][:-1] if error["loc"][-1:] == ("[key]",) else error["loc"]
+    if error["type"] == "extra_forbidden":
+        text = _unknown(place, options)
+    else:
+        text = worded(error, lambda: _example(place, options))
+    return f"{dotted(place)}: {text}" if place else text
+
+
+def worded(error: ErrorDetails, example: Callable[[], object]) -> str:
+    """Return what is wrong with one value; `example` returns a valid one."""
+    text = _SENTENCES.get(error["type"], error["msg"])
+    return text.format(**error.get("ctx", {}), example=example() if "{example}" in text else None)
+
+
+def _unknown(place: OptionPath, options: type[BaseModel]) -> str:
+    """Return the mistake for an unknown key: a rule, a parameter of a rule, or another."""
+    match place:
+        case ("rules", str(rule)):
+            return f"duplicate {rule_id(rule)}; keep one" if rule_id(rule) != rule else unknown_rule(rule)
+        case ("rules", rule, "parameters", _):
+            known = list(_fields(_type_at(options, place[:-1])))
+            return f"unknown parameter; {rule} has {joined(known) or 'none'}"
+    return unknown_key(str(place[-1]), list(_fields(_type_at(options, place[:-1]))))
+
+
+def _example(place: OptionPath, options: type[BaseModel]) -> object:
+    """Return a valid number: the field's example, else its default."""
+    model: type[BaseModel] = _type_at(options, place[:-1])
+    field = model.model_fields[str(place[-1])]
+    return field.examples[0] if field.examples else field.default
+
+
+def _type_at(options: type[BaseModel], place: OptionPath) -> Any:
+    found: Any = options
+    for part in place:
+        fields = _fields(found)
+        # X of `tuple[X, ...]` or `dict[str, X]`
+        inner = fields[part] if fields else next(each for each in reversed(get_args(found)) if each is not Ellipsis)
+        found = get_args(inner)[0] if isinstance(inner, UnionType) else inner  # X of `X | None`
+    return found
+
+
+def _fields(found: Any) -> Mapping[Any, Any]:
+    """Return the types of a model's or a typed dict's keys; none for a list or a mapping with keys of any name."""
+    if hasattr(found, "model_fields"):
+        return {name: field.annotation for name, field in found.model_fields.items()}
+    return {} if get_args(found) else found.__annotations__
+
+
+def dotted(place: OptionPath) -> str:
+    """Return a place as text: `targets[3].url`."""
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part:.60}" for part in place)
+    return "".join(parts).removeprefix(".")
+
+
+def is_option_name(key: str, known: list[str]) -> bool:
+    return key in known or key.lower() in _SECRET_KEYS or bool(get_close_matches(key, known, n=1))
+
+
+def unknown_key(key: str, known: list[str]) -> str:
+    """Return the mistake for an unknown key, with the likely key."""
+    if key.lower() in _SECRET_KEYS:
+        return "no secrets in clear text; use token_env or token_file"
+    close = get_close_matches(key, known, n=1)
+    return f"unknown key; did you mean {close[0]}?" if close else f"unknown key; the keys here are {', '.join(known)}"

@@ -32,6 +32,15 @@ from dashboard.rules.findings import Severity, Suppression
 from dashboard.rules.registry import Rule
 
 MAX_LABEL_CHARACTERS = 1000
+SUPPRESS = "suppress"
+_INDENT = 2  # columns of the first entry
+_PLACEHOLDER = re.compile(r"\{(?:host|port|model)\}")
+NUMBERS = (int, float)  # a bool is neither
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+# What vLLM hashes blocks with (PrefixCachingHashAlgo in vllm/config/cache.py).
+HashAlgorithm: TypeAlias = Literal["sha256", "sha256_cbor", "xxhash", "xxhash_cbor"]
 
 T = TypeVar("T", bound=Sized)
 
@@ -72,15 +81,6 @@ class Part(BaseModel):
         if not isinstance(data, dict):
             return data
         return {key: value for key, value in data.items() if value is not None or key not in cls.model_fields}
-
-
-_PLACEHOLDER = re.compile(r"\{(?:host|port|model)\}")
-NUMBERS = (int, float)  # a bool is neither
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-
-
-# What vLLM hashes blocks with (PrefixCachingHashAlgo in vllm/config/cache.py).
-HashAlgorithm: TypeAlias = Literal["sha256", "sha256_cbor", "xxhash", "xxhash_cbor"]
 
 
 def _known_rule(text: str) -> str:
@@ -164,12 +164,8 @@ else:
     Rules.__pydantic_config__ = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
 
-SUPPRESS = "suppress"
-_INDENT = 2  # columns of the first entry
-
-
 class SuppressionsOptions(Part):
-    """The content of the file."""
+    """The content of `suppressions_file`."""
 
     suppress: tuple[SuppressOptions, ...] = ()
 

@@ -1,6 +1,7 @@
 """Drawings as SVG, made without a browser: charts of bars, and the parts that all drawings share.
 
-Bars begin at zero; their median and marks of outliers are drawn. Text is cut to its place, and foreign text escaped.
+Bars begin at zero or, in a waterfall, where the one before ends; their median and marks of outliers are drawn. Text is
+cut to its place, and foreign text escaped.
 """
 
 import math
@@ -37,6 +38,17 @@ _SIGNS = {
     Tone.UNKNOWN: "M5 1a4 4 0 1 0 .01 0z",
 }
 _HATCH = 7.0  # between two lines of hatching
+LONGEST_LABEL = 320.0
+LONGEST_MARK = 200.0
+MOST_DESCRIBED = 30  # bars that the description names; the rest is counted
+FEW = 26  # bars with wide rows; more have narrow ones
+MOST_ON_A_PAGE = 40  # bars of a landscape page, with room for a heading
+TICKS = 4  # at least, if the axis is long enough
+_SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_EXACT_BELOW, _BEYOND = 1e6, 1e15  # the second: no unit has a name there
+_WHOLE_FROM = 100
+_STEPS = (1, 2, 2.5, 5, 10)
+_GAP = 12.0
 
 
 def drawing(
@@ -134,19 +146,6 @@ def cut_text(text: str, longest: int = LONGEST) -> str:
 def num(value: float | str) -> str:
     """Return a coordinate with at most one decimal; a text, such as a percentage, as it is."""
     return value if isinstance(value, str) else f"{value:.1f}".removesuffix(".0")
-
-
-LONGEST_LABEL = 320.0
-LONGEST_MARK = 200.0
-MOST_DESCRIBED = 30  # bars that the description names; the rest is counted
-FEW = 26  # bars with wide rows; more have narrow ones
-MOST_ON_A_PAGE = 40  # bars of a landscape page, with room for a heading
-TICKS = 4  # at least, if the axis is long enough
-_SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-_EXACT_BELOW, _BEYOND = 1e6, 1e15  # the second: no unit has a name there
-_WHOLE_FROM = 100
-_STEPS = (1, 2, 2.5, 5, 10)
-_GAP = 12.0
 
 
 class _Frame(NamedTuple):

@@ -51,6 +51,7 @@ UNIT_NAMES = {"%": "percent"}
 _COHORT = re.compile(r"[A-Z]+ x\d+")
 _BETWEEN_WORDS = re.compile(r"[^0-9a-z]+")
 BETWEEN = ", "  # entries of a list in one cell
+SCHEMA_VERSION = 1  # of the JSON
 
 
 def to_table_csv(table: Table | DifferenceTable, context: Context) -> str:
@@ -151,9 +152,6 @@ def comment(text: str) -> str:
 def _matrix_head(column: MatrixColumn, names: Mapping[str, str]) -> str:
     alone = names.get(column.replicas[0], column.replicas[0]) if column.count == 1 else ""
     return f"{column.key} x{column.count} {alone}".rstrip() if is_cohort(column) else alone or column.title
-
-
-SCHEMA_VERSION = 1
 
 
 def to_report_json(report: View) -> str:

@@ -1,4 +1,8 @@
-"""Bodies: JSON that is stored once by its hash, compressed; of one that is like another only what differs."""
+"""A fleet taken apart into JSON that spans share, and put together again; and the bodies that store it.
+
+Every part is a part of the document that `poll --format json --full` writes: one declaration says what is kept. A body
+is stored once by its hash, compressed; of one that is like another only what differs.
+"""
 
 import hashlib
 import json
@@ -10,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
 from sqlalchemy import Connection, Row, select
@@ -26,7 +30,7 @@ from dashboard.fleet.formatting import iso
 from dashboard.fleet.history import NO_SIGHTINGS, Sighting
 from dashboard.fleet.times import EPOCH, MICROSECOND
 from dashboard.rules.findings import Inspection
-from dashboard.store.history.schema import body
+from dashboard.store.history.schema import body, chunks
 from dashboard.vllm.merging import version_of
 
 BATCH = 100  # replicas that are written or read at once: their JSON takes memory for a moment
@@ -39,6 +43,13 @@ FLEET_TIMES = ("generated_at", "data_as_of")
 IDENTITY = "identity"
 NESTED = (list, dict)  # values that have no hash
 KnownSettings = dict[Hashable, tuple[str, Setting]]  # path and setting by what is stored of them
+LEVEL = 6  # zlib's own default
+MOST_BYTES = 32 * 2**20  # of a body, unpacked; an answer has 1 MiB at most
+WINDOW = 1 << zlib.MAX_WBITS  # of zlib: what it sees of a base
+MOST_BASES, MOST_GROUPS = 4, 64  # bases of a group, and groups, that a writer knows
+# A body with more than this share of changes is a new base; with all bases only one with most of it changed.
+FEW_CHANGES, MANY_CHANGES = 0.1, 0.9
+DAMAGE = (zlib.error, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
 class RecordedReplica(NamedTuple):
@@ -127,6 +138,17 @@ def read_parts(
     return replace(saved, replicas=placed, documents=kept)
 
 
+def recorded_replicas(connection: Connection, rows: Sequence[Mapping[Any, Any]]) -> list[RecordedReplica]:
+    """Return the replicas of which these are the spans."""
+    bodies = read_bodies(connection, {row[name] for row in rows for name in ("process", "answers")})
+    return [
+        RecordedReplica(
+            bodies[row["process"]], bodies[row["answers"]], row["times"], row["document"], row["observed_at"]
+        )
+        for row in rows
+    ]
+
+
 def _add(whole: dict[str, Any], stored: RecordedReplica) -> dict[str, Any]:
     """Add a replica without its identity settings, and return these."""
     written = {**from_json(stored.process), **from_json(stored.answers), **dict.fromkeys(COLUMNS)}
@@ -151,17 +173,6 @@ def _read_settings(stored: Mapping[str, Any], known: KnownSettings) -> dict[str,
             found = known[key] = name, make_setting(name, **clean)
         name, settings[name] = found
     return settings
-
-
-MOST_PARAMETERS = 500  # of one statement; SQLite before 3.32 takes 999
-T = TypeVar("T")
-LEVEL = 6  # zlib's own default
-MOST_BYTES = 32 * 2**20  # of a body, unpacked; an answer has 1 MiB at most
-WINDOW = 1 << zlib.MAX_WBITS  # of zlib: what it sees of a base
-MOST_BASES, MOST_GROUPS = 4, 64  # bases of a group, and groups, that a writer knows
-# A body with more than this share of changes is a new base; with all bases only one with most of it changed.
-FEW_CHANGES, MANY_CHANGES = 0.1, 0.9
-DAMAGE = (zlib.error, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -350,17 +361,6 @@ def _joined(base: Mapping[str, Any], change: Mapping[str, Any]) -> bytes:
     return json.dumps(whole, separators=(",", ":")).encode() if "ascii" in change else to_json(whole)
 
 
-def recorded_replicas(connection: Connection, rows: Sequence[Mapping[Any, Any]]) -> list[RecordedReplica]:
-    """Return the replicas of which these are the spans."""
-    bodies = read_bodies(connection, {row[name] for row in rows for name in ("process", "answers")})
-    return [
-        RecordedReplica(
-            bodies[row["process"]], bodies[row["answers"]], row["times"], row["document"], row["observed_at"]
-        )
-        for row in rows
-    ]
-
-
 def compress(content: bytes, base: bytes = b"") -> bytes:
     """Compress JSON with the end of a similar one as zlib's dictionary (RFC 1950, 2.2)."""
     compressor = zlib.compressobj(LEVEL, zdict=base[-WINDOW:]) if base else zlib.compressobj(LEVEL)
@@ -374,13 +374,6 @@ def decompress(content: bytes, base: bytes = b"") -> bytes:
     if len(read) > MOST_BYTES or not reader.eof:
         raise ValueError("too large, or cut off")
     return read
-
-
-def chunks(items: Collection[T], each: int = 1) -> Iterator[list[T]]:
-    """Yield the items in lists that fit in one statement; `each` is the number of parameters of one."""
-    every, most = list(items), MOST_PARAMETERS // each
-    for first in range(0, len(every), most):
-        yield every[first : first + most]
 
 
 def _known_ids(connection: Connection, shas: Collection[bytes]) -> dict[bytes, int]:

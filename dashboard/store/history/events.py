@@ -15,8 +15,17 @@ from dashboard.analysis.changes.settings import document_changes
 from dashboard.capacity.sums import capacity_of
 from dashboard.fleet import Document, ReplicaState, SettingChange
 from dashboard.rules.findings import Extent
-from dashboard.store.history.bodies import chunks, read_bodies, read_parts, recorded_replicas
-from dashboard.store.history.schema import document_span, finding_span, fleet_span, poll, replica, replica_span, watch
+from dashboard.store.history.bodies import read_bodies, read_parts, recorded_replicas
+from dashboard.store.history.schema import (
+    chunks,
+    document_span,
+    finding_span,
+    fleet_span,
+    poll,
+    replica,
+    replica_span,
+    watch,
+)
 
 ROLLING = timedelta(hours=1)  # the longest time between the restarts of two replicas that are one event
 MOST_MEASURED = 200  # spans of restarts whose capacity is read: each takes a millisecond

@@ -5,9 +5,9 @@ A span is a state that lasts from the poll at `from_at` until before the poll at
 is null: it is the end of the last watch. Spans that follow each other are one stay: their `since` is its beginning.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     BigInteger,
@@ -28,7 +28,9 @@ from sqlalchemy import (
 from dashboard.fleet.times import EPOCH, MICROSECOND
 
 HEAD = "0001"  # the last migration
+MOST_PARAMETERS = 500  # of one statement; SQLite before 3.32 takes 999
 METADATA = MetaData()
+T = TypeVar("T")
 ID = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers only INTEGER keys by itself
 
 
@@ -244,3 +246,10 @@ BODY_REFERENCES = (
     (fleet_span, "body"),
     (body.alias("derived"), "base"),
 )
+
+
+def chunks(items: Collection[T], each: int = 1) -> Iterator[list[T]]:
+    """Yield the items in lists that fit in one statement; `each` is the number of parameters of one."""
+    every, most = list(items), MOST_PARAMETERS // each
+    for first in range(0, len(every), most):
+        yield every[first : first + most]

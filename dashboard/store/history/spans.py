@@ -13,16 +13,8 @@ from dashboard.analysis.assembly import Fleet, assemble
 from dashboard.fleet import Document, ProbeResult, Replica, has_same_content
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.history import Sighting
-from dashboard.store.history.bodies import Content, RecordedReplica, chunks
-from dashboard.store.history.schema import (
-    KEYS,
-    body,
-    document_span,
-    fleet_span,
-    replica,
-    replica_span,
-    watch,
-)
+from dashboard.store.history.bodies import Content, RecordedReplica
+from dashboard.store.history.schema import KEYS, body, chunks, document_span, fleet_span, replica, replica_span, watch
 
 # The columns that end a span when they change, of spans without a body.
 STATES = {

@@ -28,8 +28,9 @@ from dashboard.fleet import SettingValue, State
 from dashboard.fleet.formatting import count
 from dashboard.fleet.times import EPOCH, MICROSECOND
 from dashboard.rules.findings import Severity
-from dashboard.store.history.bodies import chunks, read_bodies, read_members, read_parts
+from dashboard.store.history.bodies import read_bodies, read_members, read_parts
 from dashboard.store.history.schema import (
+    chunks,
     cohort_span,
     document_span,
     finding_span,

@@ -21,12 +21,13 @@ from dashboard.fleet.history import NO_SIGHTINGS, Sighting, Sightings
 from dashboard.fleet.times import EPOCH
 from dashboard.rules.catalogue import RULE_SET, places
 from dashboard.rules.findings import Finding, FindingLife
-from dashboard.store.history.bodies import BodyWriter, Content, chunks, fleet_part, replica_parts
+from dashboard.store.history.bodies import BodyWriter, Content, fleet_part, replica_parts
 from dashboard.store.history.database import Database
 from dashboard.store.history.retention import disk_bytes, prune_step
 from dashboard.store.history.schema import (
     KEYS,
     SPANS,
+    chunks,
     cohort_span,
     difference_span,
     document_span,
