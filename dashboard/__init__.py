@@ -1,6 +1,6 @@
 """Fleet-wide comparison of vLLM configuration.
 
-The rooms, from the bottom to the top; each imports only rooms below it:
+The packages, from the bottom to the top; each imports only packages below it:
 
 - `errors`: what the program raises. `fleet`: the core types and their dataframes.
 - `vllm`: everything that knows vLLM's answers.
@@ -14,7 +14,7 @@ The rooms, from the bottom to the top; each imports only rooms below it:
 - `service`: the polling loop and the current fleet.
 - `web`: pages, HTTP routes and what guards them. `cli`: the commands. `api`: the public functions below.
 
-Below them all is `vllm_fleet_provider.shared`: of the plugin that runs inside vLLM, rooms import nothing else.
+Below them all is `vllm_fleet_provider.shared`: of the plugin that runs inside vLLM, packages import nothing else.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""The core types: frozen values that cross from one room to the next."""
+"""The core types: frozen values that cross from one package to the next."""
 
 from dashboard.fleet.pools import (
     CLUSTER,

@@ -9,9 +9,8 @@
     )
     to_table(fleet.frames.engines, RANKS, "ranks", "KV cache of the DP ranks", most=4_000)
 
-A row is a named tuple of the frame, with None in place of NA. Rows may also be other objects, such as probes.
-To convert a table: write one field for each column of the page and each column of its twin for programs, join those
-that are one, and delete both functions of rows. Filter, sort and add columns on the frame before.
+A row is a named tuple of the frame, with None in place of NA. Rows may also be other objects, such as probes. Filter,
+sort and add columns on the frame before.
 
 A reader sorts a table by a click on a head; the sort is in the URL.
 """

@@ -1,7 +1,7 @@
 """The verdicts of the rules and on prefix sharing as text: of every YAML case, the simulated fleet and captures.
 
-`python -m tests.tools.rule_set` writes the committed file again. It has no sentences: only a new verdict changes it.
-Raise RULE_SET where an existing line changes.
+`python -m tests.tools.rule_set` writes the committed file again. It has no sentences: a changed line is a changed
+verdict. `RULE_SET` in dashboard/rules/catalogue.py says when to raise the number, which is the first line.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Help has a topic for every page, and begins with the page that it is asked for; a term is one sentence."""
+"""Help has a topic for every page of the navigation, the page that it is asked for first; a term is one sentence."""
 
 import pytest
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dashboard.fleet import Contradiction, FailureKind, Replica, ReplicaState, SettingValue, Source, State
-from dashboard.fleet.formatting import FAILURE_WORDS, count, joined, middle_cut, one_line
+from dashboard.fleet.formatting import FAILURE_WORDS, SOURCE_WORDS, count, joined, middle_cut, one_line
 from dashboard.fleet.pieces import value
 from dashboard.rules import remedy
 from dashboard.rules.differences import pool_differences
@@ -66,13 +66,10 @@ STATES = {
     STALE: (Severity.WARNING, "stale for three polls"),
     NOT_VLLM: (Severity.WARNING, NOT_VLLM),
 }
-SOURCES = {
+# With the paths of sources whose name does not say where to look.
+SOURCES = SOURCE_WORDS | {
     Source.PROVIDER: "the provider (/inference/v1/config)",
-    Source.SERVER_INFO: "/server_info",
     Source.PLUGIN: "another plugin (below /plugins)",
-    Source.MODELS: "/v1/models",
-    Source.VERSION: "/version",
-    Source.METRICS: "/metrics",
 }
 VLLMS_OWN = (Source.PROVIDER, Source.SERVER_INFO, Source.METRICS)  # sources of vLLM's own count
 TOKENS = "cache_config.kv_cache_size_tokens"
@@ -231,7 +228,7 @@ def sources_contradict(pool: PoolSubject) -> Iterator[Draft]:
 
 def _contradiction(contradiction: Contradiction, replicas: tuple[str, ...]) -> Draft:
     path, kept, other = contradiction
-    sources = [SOURCES.get(each.source, str(each.source)) for each in (kept, other)]
+    sources = [SOURCES[each.source] for each in (kept, other)]
     target = json.dumps(replicas[0], ensure_ascii=False)
     values = [value_piece(SettingValue(each.value, each.state), path) for each in (kept, other)]
     return Draft(
