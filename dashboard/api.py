@@ -30,6 +30,9 @@ def poll_fleet(targets: Iterable[str] = (), *, config: Path | str | None = None)
     """
     if isinstance(targets, str):
         raise OptionsError(f"targets: expected a list of addresses; write [{targets!r}]")
+    targets = tuple(targets)
+    if not all(isinstance(target, str) for target in targets):
+        raise TypeError("targets: expected addresses as strings, such as 'http://10.0.0.1:8000'")
     options = load_options(None if config is None else Path(config))
     also_redact(options.redact.names, options.redact.patterns)
     try:
@@ -48,16 +51,20 @@ def poll_fleet(targets: Iterable[str] = (), *, config: Path | str | None = None)
 def load_fleet(file: Path | str) -> Fleet:
     """Load what `python -m dashboard poll --format json --full` wrote, or an exported snapshot.
 
-    Its rules are evaluated again. Raise SnapshotError for a file that has no fleet, OSError for one that is unreadable.
+    Its rules are evaluated again. Raise SnapshotError for a file that is unreadable or has no fleet.
     """
     try:
         return read_snapshot(unwrapped(Path(file).read_bytes(), MAX_BYTES))
+    except OSError as error:
+        raise SnapshotError(f"{file}: {error.strerror}") from None
     except SnapshotError as error:
         raise SnapshotError(f"{file}: {error}") from None
 
 
 def compare_fleets(before: Fleet, after: Fleet) -> Changes:
     """Return what changed between two fleets: replicas, settings, KV cache, findings."""
+    if not all(isinstance(fleet, Fleet) for fleet in (before, after)):
+        raise TypeError("before, after: expected two fleets; load a saved one with load_fleet(file)")
     return changes_between(before, after)
 
 

@@ -75,6 +75,11 @@ class Fleet(FleetData):
     lives: FindingLives = field(default=NO_LIVES, compare=False)
     scraped_at: Mapping[str, float] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        """Return a short text: all fields are megabytes."""
+        replicas, pools = len(self.replicas), len(self.pools)
+        return f"<Fleet {self.name!r}, polled_at={self.polled_at}, replicas={replicas}, pools={pools}>"
+
     @cached_property
     def frames(self) -> Frames:
         """Its dataframes."""

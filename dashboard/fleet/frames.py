@@ -42,7 +42,7 @@ REPLICAS: Columns = {
     "name": (TEXT, "label `name`, else `host:port`"),
     "labels": (OBJECT, "dict of str to str"),
     "pool": (TEXT, "name of its pool"),
-    "role": (TEXT, "`prefill`, `decode`, `both`"),
+    "role": (TEXT, "`prefill`, `decode`, `both`, `encoder`"),
     "state": (TEXT, "`up`, `partial`, `down`"),
     "fresh": (FLAG, "read lately; sums and comparisons leave out the others"),
     "failure": (TEXT, "kind of failure of a replica that is `down`, such as `refused`"),
@@ -60,7 +60,10 @@ SETTINGS: Columns = {
     "document": (TEXT, "id; replicas with equal settings share a document"),
     "path": (TEXT, "vLLM's own, such as `cache_config.block_size`"),
     "value": (TEXT, "canonical JSON"),
-    "state": (TEXT, "`reported`, `null` (not set), `absent`, `unsupported`, `redacted`"),
+    "state": (
+        TEXT,
+        "`reported`, `null` (not set), `absent`, `unsupported`, `redacted`, `unknown` (null, set later)",
+    ),
     "source": (TEXT, "endpoint that reported it"),
 }
 ENGINES: Columns = {
@@ -97,7 +100,7 @@ DEVICES: Columns = {
 KV_CACHE_GROUPS: Columns = {
     **PLACE,
     "group_id": (INTEGER, "in the engine"),
-    "spec_type": (TEXT, "kind of attention, such as `full_attention`"),
+    "spec_type": (TEXT, "kind of attention, such as `FullAttentionSpec`"),
     "block_size": (INTEGER, "tokens"),
     "page_size_bytes": (INTEGER, "of one block"),
     "layers": (INTEGER, "number of layers"),
@@ -152,6 +155,10 @@ class Frames:
         """Take the parts of a fleet that the frames are built from. `findings` are the active ones, then the others."""
         self._replicas, self._documents, self._pools = replicas, documents, pools
         self._findings, self._sightings, self._scraped_at = findings, sightings, scraped_at
+
+    def __repr__(self) -> str:
+        """Return the names of the frames, and build none."""
+        return f"<Frames {', '.join(FRAMES)}>"
 
     @cached_property
     def replicas(self) -> pd.DataFrame:

@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from enum import StrEnum
 
 import pandas as pd
+import pytest
 
 from dashboard.analysis.assembly import empty_fleet
-from dashboard.fleet import Basis, EngineFingerprint, Failure, FailureKind, KVCacheGroup
+from dashboard.fleet import Basis, EngineFingerprint, Failure, FailureKind, KVCacheGroup, ReplicaState, Role, State
 from dashboard.fleet.formatting import STALE_TARGET
 from dashboard.fleet.frames import FRAMES
 from dashboard.fleet.history import Sighting, Sightings
@@ -15,6 +17,17 @@ from tests.findings_builder import finding, suppression, with_findings
 from tests.polled_fleets import at, built
 
 HOSTILE = "<script>alert(1)</script> **b** \x1b[31m\n\u202e=1+1,'\"\\"
+
+
+@pytest.mark.parametrize(
+    ("frame", "column", "values"),
+    [("replicas", "role", Role), ("replicas", "state", ReplicaState), ("settings", "state", State)],
+)
+def test_a_column_of_fixed_values_is_documented_with_all_of_them(
+    frame: str, column: str, values: type[StrEnum]
+) -> None:
+    _, text = FRAMES[frame][column]
+    assert [each for each in values if f"`{each}`" not in text] == []
 
 
 def test_a_replica_is_a_row_with_its_cohort() -> None:

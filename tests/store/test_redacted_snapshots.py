@@ -56,7 +56,7 @@ def output_of(store: Snapshots, key: str) -> bytes:
     export = store.export(key)
     saved = (fleet_json(fleet, NOW, full=True), findings_json(fleet, NOW), unpacked(export))
     return b"".join(
-        (*saved, repr(store.listed()).encode(), repr(read_export_metadata(export)).encode(), repr(fleet).encode())
+        (*saved, repr(store.listed()).encode(), repr(read_export_metadata(export)).encode(), repr(vars(fleet)).encode())
     )
 
 

@@ -22,16 +22,37 @@ print(engines[["replica", "dp_rank", "kv_cache_size_tokens", "basis"]])
 print(engines[engines["adds"]].groupby("pool")["kv_cache_size_tokens"].sum(min_count=1))
 ```
 
+Run it in the checkout of this repository, or install [the package](deployment.md#install) with its extra `dashboard`.
+
 - `poll_fleet(targets, config=None)` polls once, as [`poll`](command-line.md#poll) does. Without targets those of
   `fleet.yaml` are polled, whose credentials, pools and rules count in any case. An unreachable replica is a row with
   the state `down`; wrong options and a fleet without targets raise `dashboard.errors.OptionsError`.
-- `load_fleet(file)` loads what `poll --format json --full` wrote, or an exported snapshot; a file without a fleet
-  raises `dashboard.errors.SnapshotError`.
-- `compare_fleets(before, after)` returns what changed: `.replicas`, `.settings`, `.capacity`, `.findings`.
+- `load_fleet(file)` loads what `poll --format json --full` wrote, or an exported snapshot; a file that is unreadable
+  or has no fleet raises `dashboard.errors.SnapshotError`.
+- `compare_fleets(before, after)` returns [what changed](#changes-between-two-fleets).
 
 A fleet is immutable, and its frames are shared: change a copy only. A frame is built when it is first read. `replica`,
 `pool` and `cohort` are the same in every frame, `document` joins `replicas` and `settings`. A column ends in its unit,
 such as `_bytes`; times are UTC; a missing value is NA, never 0.
+
+## Changes between two fleets
+
+`compare_fleets` returns dataclasses with tuples, not dataframes. Their fields are in
+`dashboard/analysis/changes/models.py`.
+
+```python
+from dashboard import compare_fleets, load_fleet
+
+changes = compare_fleets(load_fleet("monday.json"), load_fleet("tuesday.json"))
+print("added:", [replica.name for replica in changes.replicas.added])
+for group in changes.settings.groups:  # replicas of one pool with the same changes
+    for change in group.changes:
+        print(change.path, change.before.value, change.after.value, group.replicas)
+for rank in changes.capacity.ranks:  # DP ranks with more or fewer tokens of KV cache
+    print(rank.replica, rank.dp_rank, rank.before, rank.after)
+for new in changes.findings.new:  # and .fixed
+    print(new.finding.severity, new.finding.sentence)
+```
 """
 
 
