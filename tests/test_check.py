@@ -135,7 +135,7 @@ def test_each_router_that_cannot_be_read_is_one_line_on_standard_error(
         (["--snapshot", "fleet.json", "host:8000"], "cannot be combined with addresses"),
         (["--snapshot"], "'--snapshot' requires an argument"),
         (["--min-coverage", "high"], "--min-coverage: expected a number such as 100."),
-        (["--zzz"], "no such option: --zzz. see `root check --help`."),
+        (["--zzz"], "no such option: --zzz. See `root check --help`."),
     ],
 )
 def test_wrong_usage_is_one_sentence(arguments: list[str], why: str) -> None:

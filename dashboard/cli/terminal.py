@@ -88,7 +88,7 @@ def usage_errors() -> Iterator[None]:
     except typer.TyperException as error:
         context: typer.Context | None = getattr(error, "ctx", None)
         command = context.command_path if context else PROGRAM
-        wrong(f"{_ended(_found(error))} see `{command} --help`")
+        wrong(f"{_ended(_found(error))} See `{command} --help`")
 
 
 def _found(error: typer.TyperException) -> str:
