@@ -9,13 +9,15 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.compare.encoding import is_comparable
 from dashboard.fleet import Replica, SettingValue, State, cohort_letters
-from dashboard.fleet.formatting import FEW, count, end_cut, setting_text, shortlist
+from dashboard.fleet.formatting import FEW, STATE_WORDS, count, end_cut, setting_text, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, join_texts, page, plain, replica, to_plain
 from dashboard.rules.findings import Finding, Severity
+from dashboard.rules.sentences import capital
 from dashboard.views import pages
 from dashboard.views.blocks import Cell, Paragraph, Section, Table, Tone, View
-from dashboard.views.context import Context, context_of
+from dashboard.views.context import context_of
 from dashboard.views.pool_comparison import worst_by_path
 from dashboard.views.table import Field, to_data, to_table
 from dashboard.vllm.field_reference import Declaration, declarations, known_sentences
@@ -50,7 +52,7 @@ EVERY_SETTING = SettingFilter()
 
 
 class PoolValue(NamedTuple):
-    """Replicas of one pool with the same value or state of a setting; `is_most`: each other value has fewer.
+    """Replicas of one pool with the same value or state of a setting; `is_most`: a value that most replicas have.
 
     `origins` counts the replicas by the origin of the value, with the argument that set it, the most frequent first.
     """
@@ -63,8 +65,13 @@ class PoolValue(NamedTuple):
     origins: tuple[tuple[str, int], ...] = ()
 
     @property
+    def has_value(self) -> bool:
+        """Whether the replicas have a value that another value can differ from, null included."""
+        return is_comparable(self.value.state)
+
+    @property
     def is_reported(self) -> bool:
-        """Whether the replicas report a value, null included."""
+        """Whether the replicas report the setting, with or without its value."""
         return self.value.state not in {State.ABSENT, State.UNSUPPORTED}
 
 
@@ -112,7 +119,10 @@ def settings_report(
     filters = {"path": path, **choice._asdict()}
     context = context_of(fleet, name=name, filters=[(key, text) for key, text in filters.items() if text])
     if path:
-        return setting_report(fleet, path, tuple(pool_values(fleet, path, choice)), context, has_replicas=has_replicas)
+        known = tuple(pool_values(fleet, path, choice))
+        replicas = [each for value in known for each in value.replicas] if has_replicas else []
+        parts = (_values_section(fleet, path, known), *replicas_section(fleet, path, replicas), declared_section(path))
+        return View(title="Setting", headline=path, lead=_lead(known), context=context, parts=parts)
     rows = found_settings(setting_values(fleet, choice) if rows is None else rows, choice.search)
     number = rows["path"].nunique()
     differing = int((rows["differing"] > 0).sum())
@@ -132,14 +142,16 @@ def found_settings(rows: pd.DataFrame, search: str = "") -> pd.DataFrame:
     words = search.lower().split()
     for word in words:
         rows = rows[rows["text"].str.contains(word, regex=False)]
-    kinds = rows.groupby(["path", "kind"]).agg(values=("value", "nunique"), pools=("pools", "first"))
+    rows = rows.assign(known=rows["value"].where(rows["state"].isin([each for each in State if is_comparable(each)])))
+    kinds = rows.groupby(["path", "kind"]).agg(values=("known", "nunique"), pools=("pools", "first"))
     differing = kinds["pools"].where(kinds["values"] > 1, 0).groupby("path").sum()
-    most = rows.sort_values(["replicas", "value"], ascending=[False, True]).drop_duplicates("path").set_index("path")
+    most = rows.sort_values(["replicas", "value"], ascending=[False, True])
+    most = most.sort_values("known", key=pd.isna, kind="stable").drop_duplicates("path").set_index("path")
     grouped = rows.groupby("path")
     table = pd.DataFrame(
         {
             "differing": differing,
-            "number": grouped["value"].nunique(),
+            "number": grouped["known"].nunique(),
             "replicas": grouped["replicas"].sum(),
             "value": most["value"],
             "state": most["state"],
@@ -171,7 +183,7 @@ def _found_table(fleet: Fleet, rows: pd.DataFrame, choice: SettingFilter) -> Tab
             "value",
             "Most frequent value",
             lambda row: end_cut(setting_text(row.value, State(row.state)), LONGEST),
-            lambda row: row.value,
+            lambda row: row.value if row.number else None,
             is_code=True,
         ),
         Field("replicas", "Replicas", is_number=True),
@@ -179,24 +191,6 @@ def _found_table(fleet: Fleet, rows: pd.DataFrame, choice: SettingFilter) -> Tab
     hidden = len(rows) - MOST_PATHS
     note = f"{hidden:,} more match; add a word to the search." if hidden > 0 else ""
     return to_table(rows.head(MOST_PATHS), fields, "settings", "Settings", note)
-
-
-def setting_report(
-    fleet: Fleet, path: str, known: Sequence[PoolValue], context: Context, *, has_replicas: bool = False
-) -> View:
-    """Return all values of a setting, by replica too with `has_replicas`."""
-    replicas = [each for value in known for each in value.replicas] if has_replicas else []
-    return View(
-        title="Setting",
-        headline=path,
-        lead=_lead(known),
-        context=context,
-        parts=(
-            _values_section(fleet, path, known),
-            *replicas_section(fleet, path, replicas),
-            declared_section(path),
-        ),
-    )
 
 
 def matches(replica: Replica, choice: SettingFilter) -> bool:
@@ -216,14 +210,18 @@ def pool_values(fleet: Fleet, path: str, choice: SettingFilter = EVERY_SETTING) 
     for each in fleet.replicas:
         if each.document is not None and matches(each, choice):
             by_pool[each.pool or ""][setting_value(fleet, each, path)].append(each)
-    for pool, by_value in sorted(by_pool.items(), key=lambda item: (len(item[1]) == 1, item[0])):
-        most = max(by_value, key=lambda value: len(by_value[value]))
-        is_tied = sum(len(each) == len(by_value[most]) for each in by_value.values()) > 1
-        for value in sorted(by_value, key=lambda value: (len(by_value[value]), value == most, value)):
+    sizes = {
+        pool: Counter(len(by_value[value]) for value in by_value if is_comparable(value.state))
+        for pool, by_value in by_pool.items()
+    }
+    for pool, by_value in sorted(by_pool.items(), key=lambda item: (sizes[item[0]].total() <= 1, item[0])):
+        most = max(sizes[pool], default=0)
+        for value in sorted(by_value, key=lambda each: (is_comparable(each.state), len(by_value[each]), each)):
             members = tuple(by_value[value])
             cohorts = tuple(sorted({letters[each.id] for each in members if each.id in letters}))
             origins = Counter(origin_text(path, value, each) for each in members)
-            yield PoolValue(pool, value, members, cohorts, value == most and not is_tied, tuple(origins.most_common()))
+            is_most = is_comparable(value.state) and len(members) == most and sizes[pool][most] == 1
+            yield PoolValue(pool, value, members, cohorts, is_most, tuple(origins.most_common()))
 
 
 def origins_text(origins: Sequence[tuple[str, int]]) -> str:
@@ -234,15 +232,19 @@ def origins_text(origins: Sequence[tuple[str, int]]) -> str:
 
 
 def _lead(known: Sequence[PoolValue]) -> str:
-    reported = [each for each in known if each.is_reported]
-    by_pool = Counter(each.pool for each in reported)
+    with_value = [each for each in known if each.has_value]
+    by_pool = Counter(each.pool for each in with_value)
     differing = [pool for pool, number in by_pool.items() if number > 1]
-    missing = sum(len(each.replicas) for each in known if not each.is_reported)
-    values = count(len({each.value for each in reported}), "value")
-    parts = [f"{values} in {count(len(by_pool), 'pool')}"] if reported else []
+    without: Counter[str] = Counter()
+    for each in known:
+        if not each.has_value:
+            words = f"{STATE_WORDS[each.value.state]} on" if each.is_reported else "not reported by"
+            without[words] += len(each.replicas)
+    values = count(len({each.value for each in with_value}), "value")
+    parts = [f"{values} in {count(len(by_pool), 'pool')}"] if with_value else []
     parts += [f"different in {shortlist(differing, FEW)}"] if differing else []
-    parts += [f"{'not' if parts else 'Not'} reported by {count(missing, 'replica')}"] if missing else []
-    return f"{'; '.join(parts)}." if parts else ""
+    parts += [f"{words} {count(number, 'replica')}" for words, number in without.items()]
+    return f"{capital('; '.join(parts))}." if parts else ""
 
 
 def _values_section(fleet: Fleet, path: str, known: Sequence[PoolValue]) -> Section:
@@ -270,7 +272,7 @@ def _value_fields(path: str, fleet: Fleet | None = None) -> tuple[Field, ...]:
     def tone(row: PoolValue) -> Tone:
         if row.is_most:
             return Tone.PLAIN
-        return Tone(severity(row) or Tone.PLAIN) if row.is_reported else Tone.UNKNOWN
+        return Tone(severity(row) or Tone.PLAIN) if row.has_value else Tone.UNKNOWN
 
     return (
         Field("", key="path", value=lambda _: path),

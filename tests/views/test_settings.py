@@ -6,8 +6,9 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.cli.settings import setting_json
-from dashboard.fleet import State
+from dashboard.fleet import Setting, Source, State
 from dashboard.views.blocks import Table, Tone
+from dashboard.views.search import search_report
 from dashboard.views.settings import (
     EVERY_SETTING,
     MOST_ROWS,
@@ -25,6 +26,7 @@ from tests.findings_builder import finding, with_findings
 from tests.views.walking import part, tables_of, text_of
 
 SIZE = "cache_config.block_size"
+HASH_SIZE = "cache_config.hash_block_size"
 TIMEOUT = "parallel_config.fault_tolerance_config.engine_recovery_timeout_sec"
 PAGES = ((EVERY_SETTING, SIZE), (SettingFilter(search=SIZE), ""))  # its values, and the list of settings
 USUAL, LARGE = document(), document({SIZE: 32})
@@ -87,6 +89,19 @@ def test_the_lead_counts_values_and_names_the_pools_that_differ() -> None:
     assert settings_report(mixed(), path="cache_config.unknown").lead == "Not reported by 6 replicas."
     nothing = settings_report(mixed(), SettingFilter(pool="x"), path=SIZE)
     assert (nothing.lead, "No replica matches the filters." in text_of(nothing)) == ("", True)
+
+
+def test_an_unknown_setting_is_no_value_and_differs_from_none() -> None:
+    """The list, the page and the search agree on the pools that differ."""
+    unknown = document({HASH_SIZE: Setting("null", State.UNKNOWN, Source.SERVER_INFO)})
+    built = fleet([replica("one", document=USUAL), *alike("chat", 4, unknown)], [USUAL, unknown])
+    row = found_settings(setting_values(built)).set_index("path").loc[HASH_SIZE]
+    values = list(pool_values(built, HASH_SIZE))
+
+    assert (row.differing, row.number, row.value) == (0, 1, "16")
+    assert (values[-1].value.value, [each.is_most for each in values]) == ("16", [False, True])
+    assert settings_report(built, path=HASH_SIZE).lead == "1 value in 1 pool; not known on 4 replicas."
+    assert "differs" not in text_of(search_report(built, HASH_SIZE))
 
 
 def test_a_version_without_the_setting_is_unsupported_and_others_do_not_report_it() -> None:
