@@ -102,7 +102,8 @@ WIDTHS = (3.4, 1)  # of the bars and of the shares of device memory at their rig
 PER_RANK_NOTE = "One bar per DP rank. Click a bar to open its replica."
 PER_GPU_NOTE = "One bar per device: KV cache (solid) within its memory, in GiB."
 TICKS_NOTE = " 1·0 is device 0 of DP rank 1."
-PER_POOL_NOTE = "One bar per pool, each rank counted once. Pale: the naive estimate."
+PER_POOL_NOTE = "One bar per pool, each rank counted once."
+NAIVE_NOTE = " Pale: the naive estimate."
 
 
 def capacity_report(
@@ -200,8 +201,13 @@ def _devices(
 
 def _by_pool(sums: Sequence[PoolCapacity], measure: Measure) -> Section:
     chart = pools_chart(sums, measure)
-    none = Paragraph(plain(f"No pool reports its {measure}."), Tone.UNKNOWN)
-    return Section("by-pool", "KV cache by pool", (chart, quiet_paragraph(PER_POOL_NOTE)) if chart else (none,))
+    if chart is None:
+        return Section(
+            "by-pool", "KV cache by pool", (Paragraph(plain(f"No pool reports its {measure}."), Tone.UNKNOWN),)
+        )
+    has_naive = any(bar.whole is not None for bar in chart.bars)
+    note = quiet_paragraph(PER_POOL_NOTE + (NAIVE_NOTE if has_naive else ""))
+    return Section("by-pool", "KV cache by pool", (chart, note))
 
 
 def outlier_entries(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
+from dashboard.fleet.pieces import Link
 from dashboard.render import svg
 from dashboard.render.matrix import colour
 from dashboard.render.svg import amount
@@ -113,7 +114,7 @@ def figure_of(chart: Chart, colours: Palette) -> go.Figure:
     return go.Figure({"data": traces, "layout": layout})
 
 
-def positions(groups: Sequence[str]) -> tuple[float, ...]:
+def positions(groups: Sequence[Link | str]) -> tuple[float, ...]:
     """Place the bars: one apart, and a gap more between groups where any group has several."""
     gap = GROUP_GAP if len(set(groups)) < len(groups) else 0.0
     places: list[float] = []
@@ -131,9 +132,9 @@ def ticks(highest: float) -> tuple[float, ...]:
     return tuple(index * step for index in range(int(highest / step) + 1))
 
 
-def _owner(bar: Bar) -> str:
-    """Return what bars of one group share: names of replicas can be equal, ids cannot."""
-    return bar.link.key if bar.link else bar.group or bar.label
+def _owner(bar: Bar) -> Link | str:
+    """Return what bars of one group share: names of replicas can be equal, links cannot."""
+    return bar.link or bar.group or bar.label
 
 
 def _wholes(bars: Sequence[Bar], places: Sequence[float], colours: Palette) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.fleet.pieces import Kind, Link
+from dashboard.fleet.pieces import Kind, Link, page
 from dashboard.views.blocks import Bar, Chart, Tone
 from dashboard.web.charts import (
     DARK,
@@ -122,6 +122,12 @@ def test_groups_of_several_bars_stand_apart() -> None:
     assert positions(["a", "a", "b"]) == pytest.approx((0, 1, 2.7))
     assert positions(["a", "b", "c"]) == (0, 1, 2)
     assert positions([]) == ()
+
+
+def test_bars_that_link_to_one_page_with_other_choices_each_have_a_name() -> None:
+    drawn = draw(*(Bar(name, 10.0, link=page("capacity", pool=name)) for name in ("chat", "embed")))
+
+    assert drawn["layout"]["xaxis"]["ticktext"] == ["chat", "embed"]
 
 
 def axis(*bars: Bar) -> Any:
