@@ -274,11 +274,11 @@ def _declaration(row: tuple[str, Domain]) -> str:
 
 
 def _coverage_section(fleet: Fleet) -> Section:
-    groups: dict[tuple[tuple[Fact, ...], bool], list[Replica]] = defaultdict(list)
+    groups: dict[tuple[tuple[Fact, ...], str], list[Replica]] = defaultdict(list)
     for each in fleet.replicas:
         missing = tuple(fact for fact in FACTS if not fact.is_known(each))
-        groups[missing, each.same_digest_as is not None].append(each)
-    rows = [(missing, members) for (missing, _), members in groups.items()]
+        groups[missing, "; ".join(_steps(missing, each))].append(each)
+    rows = [(missing, members, steps) for (missing, steps), members in groups.items()]
     rows.sort(key=lambda row: (-len(row[0]), -len(row[1])))
     fields = (
         Field("", "Replicas", value=lambda row: len(row[1]), is_number=True),
@@ -290,7 +290,7 @@ def _coverage_section(fleet: Fleet) -> Section:
             lambda row: ", ".join(fact.name for fact in row[0]) or NOTHING,
             tone=lambda row: Tone.UNKNOWN if row[0] else Tone.PLAIN,
         ),
-        Field("", "To reveal it", lambda row: "; ".join(_steps(*row)) or NOTHING),
+        Field("", "To reveal it", lambda row: row[2] or NOTHING),
     )
     facts = (
         Field("name", key="replica"),
@@ -313,19 +313,19 @@ def _names_cell(members: Sequence[Replica]) -> Cell:
     return Cell(to_plain(shown), pieces=shown)
 
 
-def _steps(missing: Iterable[Fact], members: Sequence[Replica]) -> list[str]:
+def _steps(missing: Iterable[Fact], row: Replica) -> list[str]:
     if not missing:
         return []
-    if all(each.failure and each.failure.kind is FailureKind.NOT_VLLM for each in members):
+    if row.failure and row.failure.kind is FailureKind.NOT_VLLM:
         return ["remove it from the targets: not vLLM"]
-    if all(each.state is ReplicaState.DOWN for each in members):
+    if row.state is ReplicaState.DOWN:
         return ["make the replica reachable"]
-    if all(map(is_locked, members)):
+    if is_locked(row):
         return [CREDENTIALS]
-    if all(each.same_digest_as for each in members):
+    if row.same_digest_as:
         return [ASK_EACH]
     steps = list(dict.fromkeys(fact.reveal for fact in missing))
-    has_provider = all(Source.PROVIDER in each.sources for each in members)
+    has_provider = Source.PROVIDER in row.sources
     return [each for each in steps if each != PROVIDER or not has_provider] or ["not reported by this server"]
 
 

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
 from dashboard.config import Options
 from dashboard.config.load import ReloadStatus
-from dashboard.fleet import LabelConflict, ReceiverStatus, Source, SourceStatus
+from dashboard.fleet import Failure, FailureKind, LabelConflict, ReceiverStatus, Source, SourceStatus
 from dashboard.views.blocks import Paragraph, Table, View
-from dashboard.views.excluded import PROVIDER
+from dashboard.views.excluded import CREDENTIALS, PROVIDER
 from dashboard.views.status import ASK_EACH, status_report
-from tests.builders import NOW, alike, document, down, fleet, replica, story
+from tests.builders import NOW, alike, document, down, fleet, probe, replica, story
 
 AT = datetime(2026, 11, 23, 14, 2, tzinfo=UTC)
 OPTIONS = Options.model_validate(
@@ -121,14 +121,21 @@ def test_replicas_are_grouped_by_the_facts_that_are_missing_with_what_reveals_th
     plain = replica("plain", document=usual, sources=(Source.METRICS,))
     old = replica("old", document=usual, sources=(Source.PROVIDER,))
     alike = replace(old, id="http://alike:8000", name="alike", version="0.33.0", same_digest_as=old.id)
-    view = status_report(fleet([plain, old, alike, down("gone")], [usual]))
+    locked = replace(
+        plain,
+        id="http://locked:8000",
+        name="locked",
+        probes=(probe("/v1/models", failure=Failure(FailureKind.UNAUTHORIZED, "wants a key")),),
+    )
+    view = status_report(fleet([plain, locked, old, alike, down("gone")], [usual]))
     steps = {row[1]: row[4] for row in texts(table(view, "coverage"))}
 
     assert PROVIDER in steps["plain"]
+    assert steps["locked"] == CREDENTIALS
     assert PROVIDER not in steps["old"].split("; ")
     assert steps["gone"] == "make the replica reachable"
     assert steps["alike"] == ASK_EACH
-    assert view.lead.startswith("0 of 4 replicas report every fact")
+    assert view.lead.startswith("0 of 5 replicas report every fact")
 
 
 def test_a_snapshot_has_no_options_and_an_empty_fleet_no_targets() -> None:
