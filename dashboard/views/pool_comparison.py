@@ -192,7 +192,7 @@ def head_text(pool: Pool, members: Sequence[Replica], domain: Domain | None) -> 
 def uncovered_text(table: DifferenceTable) -> list[str]:
     """Return what grey differences mean, where there are any."""
     is_any = any(row.differs and row.path not in table.kinds for row in table.matrix.rows)
-    return ["Grey: no rule covers this setting."] if is_any else []
+    return ["Grey: no finding names this setting."] if is_any else []
 
 
 def equal_text(matrix: Matrix, members: Sequence[Replica]) -> str:
