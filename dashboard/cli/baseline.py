@@ -58,10 +58,11 @@ def baseline(
         wrong(f"--of {of}: not a cohort or replica of {pool} with settings; there are {_choices(chosen)}")
     if warning := _incomplete_data(fleet, chosen, of):
         say(warning)
+    context = context_line(context_of(fleet))
     if update is not None:
-        _update(update, pool, settings, source)
+        _update(update, pool, settings, source=source, context=context)
         return
-    text = baseline_yaml(pool, settings, source=source, context_line=context_line(context_of(fleet)))
+    text = baseline_yaml(pool, settings, source=source, context_line=context)
     if output is None:
         put(text)
         return
@@ -91,11 +92,11 @@ def _incomplete_data(fleet: Fleet, pool: Pool, of: str) -> str:
     return f"Incomplete data, so settings are missing: {shortlist(names, SOME)}. Poll them again before you use it."
 
 
-def _update(file: Path, pool: str, settings: Mapping[str, Setting], source: str) -> None:
+def _update(file: Path, pool: str, settings: Mapping[str, Setting], *, source: str, context: str) -> None:
     text, old = _read(file)
     if Policy(baselines=(old,)).baseline(pool) is None:
         wrong(f"--update {file}: baseline of {old.pool}, not of {pool}")
-    new = update_baseline(text, old, settings)
+    new = update_baseline(text, old, settings, source=source, context_line=context)
     write_file("--update", file, new.text.encode())
     for path in new.commented:
         comment = middle_cut(one_line(old.comments[path]), LONGEST_COMMENT)

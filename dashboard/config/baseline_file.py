@@ -110,13 +110,16 @@ def baseline_yaml(pool: str, settings: Mapping[str, Setting], *, source: str, co
     `source` names where the settings are from, `context_line` the fleet and its time.
     """
     values = configurable(settings)
-    head = [f"Expected settings of pool {pool}. Source: {source}.", context_line, *HOW_TO]
-    lines = [_comment(line) for line in head]
+    lines = [*_source_lines(pool, source, context_line), *map(_comment, HOW_TO)]
     lines += ["version: 1", f"pool: {_quoted(pool)}", *EMPTY_SECTIONS, "expected:" if values else "expected: {}"]
     for number, (_, paths) in enumerate(groupby(sorted(values, key=_order), key=_section)):
         lines += [""] if number else []
         lines += [f"  {yaml_pair(path, values[path])}" for path in paths]
     return "\n".join(lines) + "\n"
+
+
+def _source_lines(pool: str, source: str, context_line: str) -> tuple[str, str]:
+    return _comment(f"Expected settings of pool {pool}. Source: {source}."), _comment(context_line)
 
 
 def configurable(settings: Mapping[str, Setting]) -> dict[str, Any]:
@@ -145,6 +148,10 @@ NodePair = tuple[Node, Node]  # a key and its value
 
 INDENT = "  "
 _TO_COLON = re.compile(r"\s*:")
+# The first two lines that `baseline_yaml` writes, as long as they are those.
+_SOURCE_LINES = re.compile(
+    rf"# Expected settings of pool [^\r\n]* Source: [^\r\n]*(\r?\n)# [^\r\n]*(?=\r?\n{re.escape(_comment(HOW_TO[0]))})"
+)
 _REST_OF_LINE = re.compile(r"[^\r\n]*")
 
 
@@ -169,8 +176,12 @@ class _Edit(NamedTuple):
     text: str
 
 
-def update_baseline(text: str, baseline: Baseline, settings: Mapping[str, Setting]) -> BaselineUpdate:
+def update_baseline(
+    text: str, baseline: Baseline, settings: Mapping[str, Setting], *, source: str, context_line: str
+) -> BaselineUpdate:
     """Update a baseline file to these settings. `baseline` was read from `text`.
+
+    `source` and `context_line` replace those that `baseline_yaml` wrote, if a value was changed or added.
 
     Comments, order, tolerated and ignored settings are kept, and the spelling of unchanged values, also of settings
     that are not reported. New settings follow those of their section; derived ones are updated but not added.
@@ -192,6 +203,8 @@ def update_baseline(text: str, baseline: Baseline, settings: Mapping[str, Settin
     section = next((entry for entry in root.value if entry[0].value == "expected"), None)
     edits = [_changed(text, *_entry(section, path), values[path]) for path in changed]
     edits += _added(text, root, section, added) if added else []
+    if edits and (head := _SOURCE_LINES.match(text)):
+        edits.append(_Edit(0, head.end(), head[1].join(_source_lines(baseline.pool, source, context_line))))
     for _, edit in sorted(enumerate(edits), key=lambda each: (each[1][:2], each[0]), reverse=True):
         text = text[: edit.start] + edit.text + text[edit.end :]
     not_reported = tuple(path for path in expected if path not in values)

@@ -67,7 +67,9 @@ def settings_of(values: Mapping[str, Any]) -> dict[str, Setting]:
 
 def update(text: str, values: dict[str, Any]) -> BaselineUpdate:
     """Update a baseline; afterwards nothing deviates."""
-    updated = update_baseline(text, read(text), settings_of(values))
+    updated = update_baseline(
+        text, read(text), settings_of(values), source="cohort A, 3 replicas", context_line="prod · not frozen"
+    )
     assert deviations(read(updated.text), settings_of(values)) == ()
     return updated
 
@@ -242,6 +244,21 @@ def test_an_update_keeps_ignored_values_and_the_spelling_of_equal_ones() -> None
 )
 def test_an_update_works_for_every_layout_of_the_file(before: str, after: str) -> None:
     assert update(before, {"a": 1, "b": 2}).text == after
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_an_update_names_the_new_source_where_it_changed_a_value(newline: str) -> None:
+    text = write(settings_of({"a": 1})).replace("\n", newline)
+
+    def updated(text: str, value: int) -> str:
+        settings = settings_of({"a": value})
+        return update_baseline(text, read(text), settings, source="replica b", context_line="prod · later").text
+
+    new = write(settings_of({"a": 2}), source="replica b").replace("not frozen", "later").replace("\n", newline)
+    assert updated(text, 2) == new
+    assert updated(text, 1) == text
+    own = text.replace("# Expected settings", "# Ours, once expected settings")
+    assert updated(own, 2) == own.replace("a: 1", "a: 2")
 
 
 values = st.dictionaries(
