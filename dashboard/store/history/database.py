@@ -32,6 +32,10 @@ KEEPALIVES = {"idle": 5, "interval": 3, "count": 3}
 USER_TIMEOUT_MILLISECONDS = 14_000
 LOCK_NUMBER = 8_517_233  # of PostgreSQL's advisory lock, one for each database
 FLEET = "fleet"  # the key of the fleet's name
+WRONG_URL = (
+    "The URL of the history is not that of a SQLite file or PostgreSQL; write sqlite:///history.db or "
+    "postgresql://host/name, for --history also http://host:8501 of a dashboard."
+)
 NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 Connect = Callable[[], sqlite3.Connection]
@@ -57,10 +61,10 @@ class Database:
         try:
             self._url = make_url(url)
         except ArgumentError:
-            raise HistoryError("The URL of the history is none; write sqlite:///history.db or postgresql://…") from None
+            raise HistoryError(WRONG_URL) from None
         backend = self._url.get_backend_name()
         if backend not in {"sqlite", "postgresql"} or (backend == "sqlite" and not self._url.database):
-            raise HistoryError("The URL of the history names neither a SQLite file nor PostgreSQL.")
+            raise HistoryError(WRONG_URL)
         self.file = Path(str(self._url.database)).resolve() if backend == "sqlite" else None
 
     @property
