@@ -27,7 +27,7 @@ from dashboard.sources.discovery import discover_once
 from dashboard.store.history.recording import Recorder
 from dashboard.web import server
 from tests.analysis.changes.sides import NEW, OLD, chat, fleet
-from tests.builders import alike
+from tests.builders import alike, down
 from tests.commands import BLOCK_SIZE_FAILS, assert_wrong_usage, demo_targets, last_line, run
 from tests.past_fleets import FIRST, LAST, ODD, fleet_at, recorded, show_with_history
 from tests.saved_fleets import saved
@@ -209,6 +209,23 @@ def test_a_known_finding_that_spread_since_fails(members: list[Replica], code: i
     assert (spread in " ".join(done.stdout.split())) == (code == 1)
 
 
+@pytest.mark.usefixtures("working_folder")
+@pytest.mark.parametrize(("coverage", "code"), [("100", 3), ("50", 0)])
+def test_a_replica_that_was_down_before_still_counts_as_missing(coverage: str, code: int) -> None:
+    Path("fleet.yaml").write_text("name: prod-eu\n")
+    known = fleet(*chat(3), down("gone"), polled_at=ODD)
+    history = Recorded(Path())
+    for number in range(3):
+        history.record(later(known, number * MINUTE))
+    history.writer.close()
+    Path("now.json").write_bytes(saved(replace(known, polled_at=ODD + 3 * MINUTE)))
+    options = ("--since", "2m", "--history", "sqlite:///history.db", "--min-coverage", coverage)
+    done = run("check", "--snapshot", "now.json", *options)
+
+    assert done.exit_code == code, done.stderr
+    assert "left out: there before" in done.stderr
+
+
 def test_a_period_without_new_findings_passes(source: list[str]) -> None:
     done = run("check", "--snapshot", ELEVEN, "--since", TEN, "--fail-on", "warning", *source)
 
@@ -278,6 +295,7 @@ def test_without_a_history_there_is_one_sentence() -> None:
         "sqlite:///none.db": "There is no history none.db: a dashboard records it while it polls.",
         "sqlite:////nowhere/none.db": "while it polls. Its folder /nowhere does not exist.",
         "mysql://db/fleet": "The URL of the history",
+        "foo": "write sqlite:///history.db or postgresql://host/name, for --history also http://host:8501 of a",
         "http://127.0.0.1:1": "127.0.0.1:1",
     }.items():
         done = run("diff", TEN, "live", "--history", history)
