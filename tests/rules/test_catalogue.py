@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from pydantic import ValidationError
 
-from dashboard.rules.catalogue import ALL_RULES, BY_ID, _RuleGroup
+from dashboard.rules.catalogue import ALL_RULES, BY_ID, _RuleGroup, likely_rule_id, rule_id, unknown_rule
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import FAMILIES, OutcomeKind, Severity
 from dashboard.rules.registry import Rule, page_of, severity_of
@@ -129,3 +129,21 @@ def test_a_verdict_depends_on_the_severity_and_not_on_the_wording() -> None:
 
     assert verdict_of(replace(finding, text=(), why="Other words.")) == verdict_of(finding)
     assert verdict_of(replace(finding, severity=Severity.INFO)) != verdict_of(finding)
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("rt_1", "did you mean RT-01?"),
+        ("BLOCK-SIZE-DIFFER", "did you mean RT-01?"),
+        ("id99", "there are ID-01 to ID-03 and ID-05 to ID-17"),
+        ("zz-1", "see `python -m dashboard rules`"),
+    ],
+)
+def test_an_unknown_rule_is_told_with_what_was_probably_meant(written: str, told: str) -> None:
+    assert unknown_rule(written) == f"unknown rule; {told}"
+
+
+def test_an_id_is_known_in_any_spelling() -> None:
+    assert [likely_rule_id(each) for each in ("rt-1", "RT_01", "rt01", "block")] == ["RT-01", "RT-01", "RT-01", "block"]
+    assert [rule_id(each) for each in ("rt-01", "block")] == ["RT-01", "block"]
