@@ -151,6 +151,7 @@ def test_compare_shows_every_difference_opens_a_setting_and_filters(
 
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
+    settle(page)  # else the click meets the dialog's own rerun
     page.get_by_text("All settings", exact=True).click()
     settle(page)
     assert rows.count() > 10 * len(shown)
