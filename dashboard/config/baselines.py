@@ -13,6 +13,7 @@ from yaml.nodes import MappingNode, ScalarNode
 
 from dashboard.compare.baseline import read_scalar
 from dashboard.config.document import (
+    LOADER,
     MAX_DOCUMENT_BYTES,
     Mistake,
     YamlDocument,
@@ -30,7 +31,6 @@ from vllm_fleet_provider.shared.redaction import redact
 from vllm_fleet_provider.shared.spelling import canonical_text
 
 LONGEST_COMMENT = 1000  # characters; what a label may have
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _SAVED_FLEET = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"schema_version"')  # as `poll --format json --full` begins it
 _COMMENT = re.compile(r"[:,]?\s+#+\s*(.*?)\s*")
 
@@ -161,7 +161,7 @@ def _comments(raw: bytes) -> dict[str, str]:
     """
     text = raw.decode("utf-8-sig")
     lines = text.splitlines()
-    root = cast("MappingNode", yaml.compose(text, Loader=_LOADER))
+    root = cast("MappingNode", yaml.compose(text, Loader=LOADER))
     found = {}
     for key, section in root.value:
         if key.value in {"expected", "tolerated"} and isinstance(section, MappingNode):

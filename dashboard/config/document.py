@@ -61,7 +61,7 @@ TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 LIBYAML_DEPTH = "exceeded maximum nesting depth"
 GZIP = b"\x1f\x8b"  # RFC 1952, 2.3.1: how a compressed file begins
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})  # YAML 1.2 core schema, 10.3.2
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster; missing where PyYAML was built without it
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster; missing where PyYAML was built without it
 
 YamlValue = str | list["YamlValue"] | dict[str, "YamlValue"] | None
 
@@ -121,7 +121,7 @@ class _ValueBuilder:
     def __init__(self, text: str) -> None:
         self.lines: dict[OptionPath, int] = {}
         self.mistakes: list[Mistake] = []
-        self._events = yaml.parse(text, Loader=_LOADER)
+        self._events = yaml.parse(text, Loader=LOADER)
 
     def read(self) -> YamlValue:
         next(self._events)  # the stream begins
