@@ -17,14 +17,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from dashboard.analysis.assembly import NO_LIVES, Fleet
+from dashboard.analysis.assembly import NO_LIVES, Fleet, assemble, read_fleet
 from dashboard.analysis.flapping import Watch
 from dashboard.fleet import ProbeResult, Snapshot, Target
 from tests.benchmarks import bench_core
 from tests.benchmarks.bench_core import FEW, captured
 from tests.benchmarks.measures import Row, peak_bytes, print_table, processor_seconds
 from tests.captured import AT
-from tests.polled_fleets import build_fleet
 from tests.store.history.recorded import Recorded
 
 POLL = timedelta(seconds=60)
@@ -140,14 +139,8 @@ def main() -> int:
 
 def _built(snapshots: list[Snapshot], at: datetime, before: Fleet | None, watch: Watch) -> Fleet:
     lives = before.lives if before else NO_LIVES
-    return build_fleet(
-        "bench",
-        snapshots,
-        polled_at=at,
-        interval=POLL,
-        before=before,
-        observe=lambda fleet, at: watch.add_poll(fleet, at, lives),
-    )
+    read = read_fleet("bench", snapshots, polled_at=at, interval=POLL, before=before)
+    return assemble(replace(read, recent=watch.add_poll(read, at, lives)), at, before=before)
 
 
 if __name__ == "__main__":
