@@ -143,7 +143,18 @@ def test_a_file_in_place_of_an_address_is_wrong_usage(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["127.1.0.3", "127.1.0.3:0:5", "127.9.9.9:32:5", "10.0.0.1:32:5"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "127.1.0.3",
+        "127.1.0.3:5:",
+        "127.1.0.3:5:block-size",
+        "127.1.0.3:5:--block-size 0",
+        "127.1.0.3:5:--no-such-flag",
+        "127.9.9.9:5:--block-size 32",
+        "10.0.0.1:5:--block-size 32",
+    ],
+)
 def test_an_impossible_restart_is_wrong_usage(text: str) -> None:
     done = run("demo", "--restart", text)
 
@@ -210,7 +221,7 @@ def has_block_size(url: str, size: int) -> bool:
 def test_the_demo_prints_its_address_and_options_and_one_signal_ends_it() -> None:
     port, fleet_port = free_port(), free_port()
     command = [sys.executable, "-m", "dashboard", "demo", "--port", str(port), "--fleet-port", str(fleet_port)]
-    restarts = ["--restart", "127.1.0.1:32:1", "--restart", "127.1.0.2:64:1"]
+    restarts = ["--restart", "127.1.0.1:1:--block-size 32", "--restart", "127.1.0.2:1:--block-size 64"]
     with started([*command, "--replicas", str(FEW), *restarts]) as process:
         wait_until_healthy(f"http://127.0.0.1:{port}")
         for address, block_size in (("127.1.0.1", 32), ("127.1.0.2", 64)):

@@ -104,7 +104,7 @@ def test_live_is_compared_with_a_saved_poll(folder: Path) -> None:
         (folder / "fleet.yaml").write_text(yaml.safe_dump({"name": "mine", "targets": demo_targets(server)}))
         polled = run("poll", "--format", "json", "--full").stdout
         (folder / "monday.json").write_text(polled)
-        server.restart(server.fleet[0].address, block_size=32)
+        server.restart(server.fleet[0].address, ["--block-size", "32"])
         done = run("diff", "monday.json", "live", "--format", "json")
     document = json.loads(done.stdout)
     (group,) = document["settings"]["groups"]

@@ -63,7 +63,7 @@ def test_a_restart_with_another_block_size_is_a_new_generation(demo: DemoServer)
     wait_for(lambda: service.progress().polls >= 1)
     before = service.current().generation
 
-    demo.restart(demo.fleet[0].address, block_size=64)
+    demo.restart(demo.fleet[0].address, ["--block-size", "64"])
 
     wait_for(lambda: service.current().generation > before)
     assert service.current().since == service.current().polled_at
@@ -139,7 +139,7 @@ SUPPRESSED = {"rule": "RT-01", "owner": "kv-team", "reason": "known", "until": "
 
 
 def test_an_expired_suppression_is_a_new_generation(demo: DemoServer) -> None:
-    demo.restart(demo.fleet[0].address, block_size=64)
+    demo.restart(demo.fleet[0].address, ["--block-size", "64"])
     clock = Clock(datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC))
 
     with collecting(options_for(demo, suppress=[SUPPRESSED]), clock) as collector:
@@ -175,7 +175,7 @@ def upgrading() -> list[DemoReplica]:
 
 
 def test_time_alone_is_no_new_generation(demo: DemoServer) -> None:
-    demo.restart(demo.fleet[0].address, block_size=64)
+    demo.restart(demo.fleet[0].address, ["--block-size", "64"])
     clock = Clock(datetime(2026, 12, 30, 23, 59, 59, tzinfo=UTC))
 
     with collecting(options_for(demo, suppress=[SUPPRESSED]), clock) as collector:
@@ -275,7 +275,7 @@ def test_the_collector_notifies_receivers_after_each_poll_also_those_of_a_reload
         file.write_text(yaml.safe_dump({**given, "notify": notify}))
         service.reload()
         wait_for(lambda: [each.kind for each in service.receivers()] == ["alertmanager", "webhook"])
-        demo.restart(demo.fleet[0].address, block_size=64)
+        demo.restart(demo.fleet[0].address, ["--block-size", "64"])
         wait_for(lambda: "RT-01" in alerted(receiver))
         wait_for(lambda: service.notification_outcomes()["alertmanager", "ok"] >= 1)  # its answer comes after it
 

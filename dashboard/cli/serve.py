@@ -3,6 +3,7 @@
 import json
 import re
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,16 @@ from dashboard import service
 from dashboard.cli.targets import ConfigOption, options_of
 from dashboard.cli.terminal import FAILED, fail, say, wrong
 from dashboard.config import TARGET_SOURCES
-from dashboard.demo import Restart, default_fleet, demo_options, in_thread, targets
+from dashboard.demo import (
+    DemoReplica,
+    Restart,
+    changed,
+    default_fleet,
+    demo_options,
+    in_thread,
+    read_changes,
+    targets,
+)
 from dashboard.web import launch
 
 PORT = 8501  # Streamlit's own
@@ -21,7 +31,7 @@ ADDRESS = "127.0.0.1"
 DEMO_NAME = "demo"
 DEMO_INTERVAL_SECONDS = 5
 DEMO_PROBE_TIMEOUT_SECONDS = 2  # one slow replica must not delay the first page
-RESTART_TEXT = re.compile(r"(?P<address>127(?:\.\d{1,3}){3}):(?P<block_size>\d{1,6}):(?P<seconds>\d{1,6})")
+RESTART_TEXT = re.compile(r"(?P<address>127(?:\.\d{1,3}){3}):(?P<seconds>\d{1,6}):(?P<changes>.+)")
 
 PortOption = Annotated[int, typer.Option(help="Port of the dashboard.", min=1, max=65535)]
 AddressOption = Annotated[str, typer.Option(help="Address to bind. There is no login.")]
@@ -50,18 +60,16 @@ def demo(
     restart: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="ADDRESS:BLOCK_SIZE:SECONDS",
-            help="Restart a replica with a different block size after some seconds, as 127.1.0.3:32:60. Repeatable.",
+            metavar="ADDRESS:SECONDS:CHANGES",
+            help="Restart a replica after some seconds, as '127.1.0.3:60:--block-size 32'. CHANGES as after env: -u "
+            "NAME, NAME=VALUE, then flags; also -u --FLAG and image=IMAGE. Repeatable.",
         ),
     ] = None,
 ) -> None:
     """Show a simulated fleet; no vLLM and no GPU needed (Linux)."""
     restarts = [_restart(each) for each in restart or ()]
     fleet = default_fleet(replicas, seed)
-    known = {each.address for each in fleet}
-    for each in restarts:
-        if each.address not in known:
-            wrong(f"--restart: the simulated fleet has no replica at {each.address}; the first is {fleet[0].address}")
+    _check_restarts(restarts, fleet)
     _need(address, port)
     try:
         with in_thread(fleet, fleet_port, restarts=restarts), tempfile.TemporaryDirectory() as folder:
@@ -79,9 +87,24 @@ def demo(
 
 def _restart(text: str) -> Restart:
     match = RESTART_TEXT.fullmatch(text)
-    if match is None or int(match["block_size"]) == 0:
-        wrong(f"--restart: {text!r} is not ADDRESS:BLOCK_SIZE:SECONDS, such as 127.1.0.3:32:60")
-    return Restart(float(match["seconds"]), match["address"], int(match["block_size"]))
+    if match is None:
+        wrong(f"--restart: {text!r} is not ADDRESS:SECONDS:CHANGES, such as '127.1.0.3:60:--block-size 32'")
+    try:
+        return Restart(float(match["seconds"]), match["address"], read_changes(match["changes"]))
+    except ValueError as error:
+        wrong(f"--restart: {text!r}: {error}")
+
+
+def _check_restarts(restarts: list[Restart], fleet: Sequence[DemoReplica]) -> None:
+    """Try the restarts in their order, so that a mistake is wrong usage and no surprise after a minute."""
+    by_address = {each.address: each for each in fleet}
+    for each in sorted(restarts):
+        if each.address not in by_address:
+            wrong(f"--restart: the simulated fleet has no replica at {each.address}; the first is {fleet[0].address}")
+        try:
+            by_address[each.address] = changed(by_address[each.address], each.changes)
+        except (ValueError, TypeError) as error:
+            wrong(f"--restart: {each.address}: {error}")
 
 
 def _demo_options(folder: Path, targets: list[dict[str, object]]) -> Path:

@@ -1,8 +1,20 @@
 """A simulated fleet: a real HTTP server on loopback that answers as vLLM does, on many addresses."""
 
-from dashboard.demo.describe import targets
+from dashboard.demo.arguments import changed, read_changes
+from dashboard.demo.describe import DemoReplica, targets
 from dashboard.demo.options import demo_options
 from dashboard.demo.server import DemoServer, Restart, in_thread, running
 from dashboard.demo.story import default_fleet
 
-__all__ = ["DemoServer", "Restart", "default_fleet", "demo_options", "in_thread", "running", "targets"]
+__all__ = [
+    "DemoReplica",
+    "DemoServer",
+    "Restart",
+    "changed",
+    "default_fleet",
+    "demo_options",
+    "in_thread",
+    "read_changes",
+    "running",
+    "targets",
+]

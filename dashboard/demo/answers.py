@@ -144,9 +144,10 @@ def _engines(replica: DemoReplica, config: Mapping[str, Any], process: str) -> d
     """Return the rank, capacity and fingerprint of each engine, as JSON."""
     values: dict[str, object] = {}
     digests = set()
+    variables = dict(replica.configuration.environment)
     for index, held in enumerate(capacities(replica, config)):
         rank = replica.dp_rank + index
-        hashes = fingerprint(config["cache_config"], f"{replica.seed} {replica.address} {process} {rank}")
+        hashes = fingerprint(config["cache_config"], variables, f"{replica.seed} {replica.address} {process} {rank}")
         own = (
             held._asdict() | {"available_bytes": held.memory.get("available_bytes")} | hashes._asdict() | {"rank": rank}
         )

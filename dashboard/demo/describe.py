@@ -6,7 +6,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
-Value: TypeAlias = bool | int | float | str | tuple[int, ...] | None
+Value: TypeAlias = bool | int | float | str | tuple[int | str, ...] | None
 
 
 class Speaks(StrEnum):
@@ -63,6 +63,7 @@ class Model:
 class Configuration:
     """The common configuration of replicas. `settings` are paths of `VllmConfig`, such as `cache_config.block_size`.
 
+    `environment` are variables (name, text), without those that only open an endpoint.
     `ranks_per_server` is the number of data-parallel engines behind one address.
     """
 
@@ -76,6 +77,7 @@ class Configuration:
     kv_role: Literal["kv_producer", "kv_consumer"] | None = None
     kv_events: bool = False
     settings: tuple[tuple[str, Value], ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ def _open(environment: dict[str, Any], speaks: frozenset[Speaks]) -> None:
     """Set the variables of vLLM's environment that open the endpoints."""
     plugins = {Speaks.PLUGIN: (Speaks.PLUGIN.rpartition("/")[2],), Speaks.PROVIDER: PLUGIN_NAMES}
     if named := [name for endpoint, names in plugins.items() if endpoint in speaks for name in names]:
-        environment["VLLM_PLUGINS"] = named
+        environment.setdefault("VLLM_PLUGINS", named)
     environment["VLLM_SERVER_DEV_MODE"] = Speaks.SERVER_INFO in speaks
 
 

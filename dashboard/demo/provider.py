@@ -91,12 +91,12 @@ def _answer(
             "schema_version": SCHEMA_VERSION,
             "provider_version": __version__,
             "vllm_version": configuration.version,
-            "components": {"lmcache": None, "nixl": NIXL if configuration.kv_role else None, "mooncake": None},
+            "components": {"lmcache": None, "nixl": NIXL if config["kv_transfer_config"] else None, "mooncake": None},
             "started_at": "<<started_iso>>",
             "data_parallel_rank": rank,
             "engines": [_engine(configuration, config, seed, each) for each in range(configuration.ranks_per_server)],
             "scheduling": _scheduling(config),
-            "prefix_hashing": _prefix_hashing(config["cache_config"]),
+            "prefix_hashing": _prefix_hashing(configuration, config["cache_config"]),
             "kv_events": _kv_events(config["kv_events_config"]),
             "kv_transfer": _kv_transfer(configuration, config),
             "model": {
@@ -156,9 +156,9 @@ def _arguments(configuration: Configuration, environment: Mapping[str, Any]) -> 
     for name, is_given in given.items():
         if is_given:
             yield {"argument": name, "source": "command_line"}
-    yield {"argument": "VLLM_PLUGINS", "source": "environment"}
-    if environment.get("VLLM_SERVER_DEV_MODE"):
-        yield {"argument": "VLLM_SERVER_DEV_MODE", "source": "environment"}
+    opening = ["VLLM_PLUGINS", *(["VLLM_SERVER_DEV_MODE"] if environment.get("VLLM_SERVER_DEV_MODE") else [])]
+    for name in dict.fromkeys((*opening, *dict(configuration.environment))):
+        yield {"argument": name, "source": "environment"}
 
 
 def _scheduling(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,7 +167,7 @@ def _scheduling(config: Mapping[str, Any]) -> dict[str, Any]:
     return {"concurrent_batches": 2 if is_async else 1, "async_scheduling": is_async}
 
 
-def _prefix_hashing(cache: Mapping[str, Any]) -> dict[str, Any]:
+def _prefix_hashing(configuration: Configuration, cache: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "enabled": cache["enable_prefix_caching"],
         "algorithm": cache["prefix_caching_hash_algo"],
@@ -175,7 +175,7 @@ def _prefix_hashing(cache: Mapping[str, Any]) -> dict[str, Any]:
         "match_unit": cache["prefix_match_unit"],
         "alignment": cache["block_size"],
         "lookahead_tokens": 0,  # a vLLM before 0.33
-        "seed_policy": seed_policy(cache),
+        "seed_policy": seed_policy(cache, dict(configuration.environment)),
         "engines_agree": "<<=engines_agree>>",
     }
 

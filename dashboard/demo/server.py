@@ -6,15 +6,16 @@ import resource
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
 from dashboard.demo.answers import DemoProcess
+from dashboard.demo.arguments import Changes, changed
 from dashboard.demo.connection import DemoConnection
-from dashboard.demo.describe import Behaviour, Configuration, DemoReplica, Speaks, Value
+from dashboard.demo.describe import Behaviour, Configuration, DemoReplica, Speaks
 from dashboard.demo.pages import RenderedPages, render
 
 BACKLOG = 128
@@ -24,11 +25,11 @@ FILES_PER_REPLICA = 3  # one that listens, and connections
 
 
 class Restart(NamedTuple):
-    """A scheduled restart of the replica at an address with a different block size."""
+    """A scheduled restart of the replica at an address."""
 
     after_seconds: float
     address: str
-    block_size: int
+    changes: Changes
 
 
 class DemoServer:
@@ -66,16 +67,21 @@ class DemoServer:
             connection.abort()
         await asyncio.sleep(0)  # lets the connections close
 
-    def restart(self, address: str, **cache_config: Value) -> None:
-        """Start a replica again, as `restart("127.1.0.3", block_size=32)`: options of vLLM's `CacheConfig` change.
+    def restart(
+        self,
+        address: str,
+        flags: Sequence[str] = (),
+        environment: Mapping[str, str | None] = MappingProxyType({}),
+        removed: Sequence[str] = (),
+        image: str = "",
+    ) -> None:
+        """Start a replica again, as `restart("127.1.0.3", ["--block-size", "32"], {"PYTHONHASHSEED": "0"})`.
 
-        Ids, start time, counters and capacity become new ones; KeyError when there is no such replica.
+        The arguments are those of `Changes`. Ids, start time, counters and capacity become new ones. Raises KeyError
+        when there is no such replica, ValueError as `changed` does.
         """
-        replica = self._processes[address].replica
-        changed = {f"cache_config.{name}": value for name, value in cache_config.items()}
-        settings = tuple((dict(replica.configuration.settings) | changed).items())
-        configuration = replace(replica.configuration, settings=settings)
-        self._processes[address] = self._started(replace(replica, configuration=configuration), self._clock())
+        replica = changed(self._processes[address].replica, Changes(flags, environment, removed, image))
+        self._processes[address] = self._started(replica, self._clock())
 
     def _started(self, replica: DemoReplica, at: float) -> DemoProcess:
         key = replica.configuration, replica.speaks
@@ -96,8 +102,7 @@ async def running(
     await server.start()
     loop = asyncio.get_running_loop()
     timers = [
-        loop.call_later(after, partial(server.restart, address, block_size=block_size))
-        for after, address, block_size in restarts
+        loop.call_later(after, partial(server.restart, address, *changes)) for after, address, changes in restarts
     ]
     try:
         yield server

@@ -46,7 +46,6 @@ OTHER_BLOCKS: Settings = {
     "scheduler_config.max_num_batched_tokens": 2048,
     "scheduler_config.max_num_seqs": 128,
     "model_config.max_logprobs": 5,
-    "compilation_config.cudagraph_capture_sizes": (1, 2, 4, *range(8, 256, 8), 256),
 }
 NO_PREFIX_CACHE: Settings = {"cache_config.enable_prefix_caching": False}
 NEXT_VERSION = "0.32.1"

@@ -54,7 +54,7 @@ def is_set(path: str, version: str | None, arguments: tuple[Argument, ...] | Non
 @lru_cache(maxsize=_REMEMBERED)
 def setting_arguments(arguments: tuple[Argument, ...], version: str | None) -> Mapping[str, Argument]:
     """Return the argument that sets each setting, by path. A key of a JSON value also names the objects above it."""
-    flags = _flags(version)
+    flags = settings_of_flags(version)
     found: dict[str, Argument] = {}
     for each in arguments:
         name, *keys = each.name.split(".")
@@ -90,7 +90,7 @@ def _minor(version: str) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=_REMEMBERED_VERSIONS)
-def _flags(version: str | None) -> Mapping[str, tuple[str, ...]]:
+def settings_of_flags(version: str | None) -> Mapping[str, tuple[str, ...]]:
     """Return the settings of each flag of a version; of an unknown one those of the newest."""
     found: dict[str, tuple[str, ...]] = {}
     for path in known_paths():

@@ -110,7 +110,7 @@ def test_a_restart_changes_block_size_identity_start_and_counters() -> None:
     with in_thread([replace(one, speaks=one.speaks | {Speaks.SERVER_INFO}), two], clock=lambda: NOW) as server:
         before = _json(server, "127.1.0.1", "/server_info")["vllm_config"]
         other = _get(server, "127.1.0.2", "/metrics")
-        server.restart("127.1.0.1", block_size=32)
+        server.restart("127.1.0.1", ["--block-size", "32"])
         after = _json(server, "127.1.0.1", "/server_info")["vllm_config"]
         assert (before["cache_config"]["block_size"], after["cache_config"]["block_size"]) == (16, 32)
         assert after["cache_config"]["user_specified_block_size"] is True

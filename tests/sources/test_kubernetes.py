@@ -366,7 +366,7 @@ def test_a_pod_that_is_created_restarted_and_deleted_is_seen_as_such_by_the_next
         assert [each.labels["pod"] for each in poll().replicas] == ["first"]
         cluster.add_pod("second", replicas[1].address, VLLM)
         before = poll()
-        demo.restart(replicas[1].address, block_size=128)
+        demo.restart(replicas[1].address, ["--block-size", "128"])
         after = poll()
         cluster.changed("second", "DELETED")
         last = poll()

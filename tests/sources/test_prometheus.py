@@ -92,7 +92,7 @@ def test_a_source_that_read_before_lists_what_a_new_one_does(demo: DemoServer, u
     source = Prometheus(PrometheusOptions(url=url, direct=direct), None, PollOptions())
     asyncio.run(source.read())
     for number, replica in enumerate(REPLICAS[:3]):
-        demo.restart(replica.address, block_size=64 + 32 * number)
+        demo.restart(replica.address, ["--block-size", str(64 + 32 * number)])
         pattern = f'{SERIES}{{instance=~"{replica.address}:.*", block_size="{64 + 32 * number}"}}'
         wait_for_result(url, pattern, bool)
     (known,) = asyncio.run(source.read())

@@ -126,7 +126,7 @@ def test_a_replica_that_restarted_since_the_scrape_gives_no_settings(tmp_path: P
             (target,) = discovered(url, "missing")[1].targets
         copy = replace(target, id="http://127.0.0.1:1/")
         assert [each.same_digest_as for each in poll([target, copy])] == [None, target.id]
-        server.restart(replica.address, block_size=64)
+        server.restart(replica.address, ["--block-size", "64"])
         assert [each.same_digest_as for each in poll([target, copy])] == [None, None]
 
 

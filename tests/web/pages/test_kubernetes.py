@@ -54,7 +54,7 @@ def test_a_pod_is_on_the_pages_within_two_intervals_when_it_is_created_restarted
 
         cluster.add_pod("chat-b", SECOND.address, VLLM)
         assert polls_until(lambda: sizes() == {"chat-a": 16, "chat-b": 16}) <= MOST_POLLS
-        demo.restart(SECOND.address, block_size=128)
+        demo.restart(SECOND.address, ["--block-size", "128"])
         assert polls_until(lambda: sizes() == {"chat-a": 16, "chat-b": 128}) <= MOST_POLLS
         assert "block_size" in html(visit("compare", pool="chat"))
         status = html(visit("status"))
