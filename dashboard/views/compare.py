@@ -46,7 +46,7 @@ from dashboard.views.blocks import (
 )
 from dashboard.views.chosen_columns import MOST_CHOSEN
 from dashboard.views.context import context_of
-from dashboard.views.finding_list import FindingFilter, full_entries, group_findings, list_findings
+from dashboard.views.finding_list import FindingFilter, fix_groups, full_entries, list_findings
 from dashboard.views.finding_text import rule_title
 from dashboard.views.help import COHORT, REFERENCE, glossary
 from dashboard.views.names import brief, names_of, replica_names, replica_text, slug
@@ -213,7 +213,7 @@ def _findings(fleet: Fleet, pool: Pool) -> Section:
     own = list(filter(FindingFilter(pool=pool.name).matches, known.active))
     block: Block = Paragraph(plain("No findings in this pool."))
     if own:
-        block = full_entries(group_findings(own), fleet)
+        block = full_entries(fix_groups(own), fleet)
     title = count(len(own), "finding") if own else "Findings"
     return Section("findings", title, (block,), is_exported_only=True)
 

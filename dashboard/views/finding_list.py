@@ -1,4 +1,4 @@
-"""The findings of a fleet as a list: keys for the URL, filters, groups of equal findings in several pools, entries."""
+"""The findings of a fleet as a list: keys for the URL, filters, groups by rule and cause, entries."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,6 +24,7 @@ from dashboard.views.finding_text import (
     note_lines,
     pools_of,
     remarks,
+    rule_problem,
     rule_title,
     tags,
     where_of,
@@ -35,7 +36,7 @@ from dashboard.views.since import NEWEST_FIRST, Recency, newest, newest_first, s
 
 MOST_TOP = 8  # groups in the list of top findings
 UNREACHABLE = "ID-05"  # not among the top findings: unreachable replicas have their own list
-FindingGroup = Sequence["ListedFinding"]  # findings of several pools with the same text
+FindingGroup = Sequence["ListedFinding"]  # findings of one rule on the same settings, whatever the pools and values
 
 
 class ListedFinding(NamedTuple):
@@ -52,10 +53,10 @@ class ListedFinding(NamedTuple):
 
     @property
     def group_key(self) -> tuple[object, ...]:
-        """Return what a list shows of the finding, except its pool."""
+        """Return rule and cause: what a list shows of the finding, except places, values and addresses."""
         finding = self.finding
         tags = (finding.is_rollout, finding.confidence, finding.expired is not None, finding.assumptions)
-        return (finding.severity, finding.rule, finding.sentence, *tags)
+        return (finding.severity, finding.rule, tuple(sorted(finding.paths)) or finding.sentence, *tags)
 
 
 WORST_FIRST = ""  # no sort in the URL
@@ -122,15 +123,15 @@ class FindingList(NamedTuple):
         """Return the finding with this key, also a suppressed one."""
         return next((each for each in (*self.active, *self.suppressed) if each.key == key), None)
 
-    def same_in_other_pools(self, listed: ListedFinding) -> list[ListedFinding]:
-        """Return the other findings with the same text; none for a suppressed one."""
+    def group_of(self, listed: ListedFinding) -> FindingGroup:
+        """Return the active findings of the same rule and cause, this one among them; a suppressed one is alone."""
         if listed not in self.active:
-            return []
-        return [each for each in self.active if each.group_key == listed.group_key and each.key != listed.key]
+            return [listed]
+        return [each for each in self.active if each.group_key == listed.group_key]
 
 
 MOST_POOLS = 2  # pools in the head of one entry; more are counted there, and named below
-MOST_ALIKE = 3  # findings of one rule with other values that have an entry each
+MOST_VALUES = 4  # findings of one entry whose values it has; the pools of the rest are named
 MOST_CHIPS = 4  # cohorts at the side of an entry
 NO_NOTES: Mapping[str, Note] = MappingProxyType({})
 EITHER = "One of these is enough:"
@@ -157,7 +158,7 @@ def row_entries(
         items.append(
             Entry(
                 tone=Tone(findings[0].severity),
-                head=findings[0].text,
+                head=text_of(findings),
                 side=side_of(findings, names),
                 lines=((Piece(rule_title(findings[0].rule)), *tags(findings[0]), *since_pieces(newest_of(group))),),
                 link=Link(Kind.FINDING, opened if opened and is_current else keys[0], choices=choices),
@@ -191,7 +192,7 @@ def full_entries(
     notes: Mapping[str, Note] = NO_NOTES,
     before_notes: Mapping[str, Note] = NO_NOTES,
 ) -> Entries:
-    """Return findings with cause and fix. Many of one rule with other values are one entry.
+    """Return findings with cause and fix, an entry for each of `fix_groups`.
 
     `listed` are the findings for programs, if they are more than those of the groups. Notes are by finding id,
     `before_notes` those of the last review.
@@ -200,10 +201,10 @@ def full_entries(
     every = [each for group in own for each in group] if listed is None else list(listed)
     names = replica_names(fleet)
     items = []
-    for bundle in bundled(own):
-        ids = [each.finding.id for group in bundle for each in group]
+    for group in own:
+        ids = [each.finding.id for each in group]
         lines = [line for key in ids for line in note_lines(notes.get(key), before_notes.get(key))]
-        items.append(replace(_full(bundle, names, fleet.inspection), notes=tuple(dict.fromkeys(lines))))
+        items.append(replace(_full(group, names, fleet.inspection), notes=tuple(dict.fromkeys(lines))))
     return Entries(tuple(items), lambda: findings_data(_findings(every), names, sightings_of(every)))
 
 
@@ -211,23 +212,18 @@ def sightings_of(listed: Iterable[ListedFinding]) -> dict[str, Sighting]:
     return {each.finding.fingerprint: each.sighting for each in listed if each.sighting}
 
 
-def bundled(groups: Iterable[FindingGroup]) -> list[list[FindingGroup]]:
-    """Return groups with equal cause and fix in one bundle, if they are more than MOST_ALIKE."""
-    alike: dict[object, list[FindingGroup]] = {}
-    for group in groups:
-        finding = group[0].finding
-        alike.setdefault((finding.severity, finding.rule, finding.why, finding.remedy), []).append(group)
-    bundles: list[list[FindingGroup]] = []
-    for own in alike.values():
-        bundles += [own] if len(own) > MOST_ALIKE else [[group] for group in own]
-    return bundles
-
-
 def head_of(findings: Sequence[Finding], link: Link | None = None) -> Text:
-    """Return the pools of findings with equal text, with a `link`, and the text."""
+    """Return the pools of the findings of a group, with a `link`, and their text."""
     pools = pools_of(findings)
     where = joined([brief(pool) for pool in pools]) if len(pools) <= MOST_POOLS else f"{len(pools):,} pools"
-    return (Piece(where or "fleet", Style.STRONG, link), Piece(" "), *findings[0].text)
+    return (Piece(where or "fleet", Style.STRONG, link), Piece(" "), *text_of(findings))
+
+
+def text_of(findings: Sequence[Finding]) -> Text:
+    """Return the text of the findings of a group; with several texts the problem of their rule, without values."""
+    first = findings[0]
+    is_known = first.rule in BY_ID and len({each.sentence for each in findings}) > 1
+    return with_code(rule_problem(first.rule)) if is_known else first.text
 
 
 def side_of(findings: Sequence[Finding], names: Mapping[str, str]) -> Text:
@@ -261,8 +257,7 @@ def has_alternatives(remedy: Remedy) -> bool:
     return remedy.any_of and len(remedy.snippets) > 1
 
 
-def _full(bundle: Sequence[FindingGroup], names: Mapping[str, str], inspection: Inspection) -> Entry:
-    group = bundle[0]
+def _full(group: FindingGroup, names: Mapping[str, str], inspection: Inspection) -> Entry:
     findings = _findings(group)
     first = findings[0]
     pools = sorted(pools_of(findings), key=natural)
@@ -270,10 +265,10 @@ def _full(bundle: Sequence[FindingGroup], names: Mapping[str, str], inspection: 
         (Piece(rule_title(first.rule), Style.MUTED), *whole_since_pieces(newest_of(group))),
         *replica_lines(findings, names),
         *([_labelled("Where", plain(f"{_first_places(pools)}."))] if len(pools) > MOST_POOLS else []),
-        *_others(bundle[1:]),
-        _labelled(f"Why it matters{_differing(findings, 'why')}", with_code(first.why)),
+        *_values(findings),
+        _labelled("Why it matters", with_code(first.why)),
         *map(plain, _common_remarks(findings, inspection)),
-        _labelled(f"What to do{_differing(findings, 'remedy')}", with_code(first.remedy.sentence)),
+        _labelled("What to do", with_code(first.remedy.sentence)),
         *([plain(EITHER)] if has_alternatives(first.remedy) else []),
     ]
     return Entry(
@@ -286,27 +281,25 @@ def _full(bundle: Sequence[FindingGroup], names: Mapping[str, str], inspection: 
     )
 
 
-def _differing(findings: Sequence[Finding], field: str) -> str:
-    """Return the pool of the first finding, if another one of the group has a different value."""
-    return f" in {where_of(findings[0])}" if len({getattr(each, field) for each in findings}) > 1 else ""
-
-
 def _common_remarks(findings: Sequence[Finding], inspection: Inspection) -> list[str]:
     first, *rest = ([*filter(None, [context_text(each, inspection)]), *remarks(each, inspection)] for each in findings)
     return [remark for remark in first if all(remark in each for each in rest)]
 
 
-def _others(groups: Sequence[FindingGroup]) -> list[Text]:
-    """Return the findings of the same rule with other values: the first ones, and the pools of the rest."""
-    if not groups:
+def _values(findings: Sequence[Finding]) -> list[Text]:
+    """Return the texts of findings whose values differ, the first ones, and the pools of the rest."""
+    texts: dict[str, list[Finding]] = defaultdict(list)
+    for each in findings:
+        texts[each.sentence].append(each)
+    if len(texts) == 1:
         return []
-    number = sum(map(len, groups))
-    lines: list[Text] = [_labelled("Also", plain(f"{count(number, 'more finding')} of this rule, with other values."))]
-    lines += [head_of(_findings(group)) for group in groups[:MOST_ALIKE]]
-    if rest := groups[MOST_ALIKE:]:
-        pools = dict.fromkeys(pool for group in rest for pool in pools_of(_findings(group)))
-        lines.append(plain(f"And in {_first_places(pools)}."))
-    return lines
+    shown = list(texts.values())
+    lines: list[Text] = [
+        (Piece(joined([where_of(each) for each in same[:MOST_POOLS]]), Style.STRONG), Piece(" "), *same[0].text)
+        for same in shown[:MOST_VALUES]
+    ]
+    rest = [each for same in shown[MOST_VALUES:] for each in same]
+    return [*lines, *([plain(f"Other values in {_first_places(pools_of(rest))}.")] if rest else [])]
 
 
 def _first_places(pools: Iterable[str]) -> str:
@@ -351,11 +344,22 @@ def sort_findings(listed: Iterable[ListedFinding], sort: str) -> list[ListedFind
 
 
 def group_findings(listed: Iterable[ListedFinding]) -> list[FindingGroup]:
-    """Return groups of findings with the same text, in the order of their first ones."""
+    """Return groups of findings of the same rule and cause, in the order of their first ones."""
     groups: dict[tuple[object, ...], list[ListedFinding]] = defaultdict(list)
     for each in listed:
         groups[each.group_key].append(each)
     return list(groups.values())
+
+
+def fix_groups(listed: Iterable[ListedFinding]) -> list[FindingGroup]:
+    """Return the same groups, divided where the reason or the fix differs."""
+    groups: list[FindingGroup] = []
+    for group in group_findings(listed):
+        same: dict[object, list[ListedFinding]] = defaultdict(list)
+        for each in group:
+            same[each.finding.why, each.finding.remedy].append(each)
+        groups += same.values()
+    return groups
 
 
 def newest_of(group: FindingGroup) -> Sighting | None:

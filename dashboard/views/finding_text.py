@@ -30,6 +30,11 @@ def rule_title(rule: str) -> str:
     return f"{rule} {BY_ID[rule].name}" if rule in BY_ID else rule
 
 
+def rule_problem(rule: str) -> str:
+    """Return the problem of a rule in one line; empty for an unknown rule."""
+    return BY_ID[rule].page.problem.partition("\n")[0] if rule in BY_ID else ""
+
+
 def with_code(text: str) -> Text:
     """Return one of the program's sentences; its parts in backticks are code."""
     parts = _CODE.split(text)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note, State
-from dashboard.fleet.formatting import STATE_WORDS, count, middle_cut, natural, one_line, shortlist, whole_text
+from dashboard.fleet.formatting import STATE_WORDS, count, middle_cut, natural, one_line, shortlist, size, whole_text
 from dashboard.fleet.pieces import (
     Kind,
     Link,
@@ -34,13 +34,25 @@ from dashboard.views.finding_list import (
     FindingList,
     ListedFinding,
     finding_anchor,
+    fix_groups,
     full_entries,
     group_findings,
     has_alternatives,
     list_findings,
+    newest_of,
     row_entries,
+    text_of,
 )
-from dashboard.views.finding_text import FINDINGS, findings_data, remarks, rule_title, tags, where_of, with_code
+from dashboard.views.finding_text import (
+    FINDINGS,
+    findings_data,
+    pools_of,
+    remarks,
+    rule_title,
+    tags,
+    where_of,
+    with_code,
+)
 from dashboard.views.help import COHORT, SEVERITY, glossary
 from dashboard.views.names import MOST_NAMED, brief, in_natural_order, names_of
 from dashboard.views.pool_text import context_text, trait_paragraphs
@@ -63,6 +75,7 @@ MOST_VALUES = 24  # values of one finding
 MOST_COHORTS = 12  # of one list, the largest first
 LONGEST_VALUE = 160  # characters of a value; Compare has all of it
 COUNTED = ("engines.", "devices.")  # paths of computed numbers
+BYTES = ("bytes", "bytes_per_device")  # ends of those that are written as on Capacity
 ROUTER = "router"  # the holder of what a router was configured with
 SNIPPETS = {"flag": "Flag", "env": "Environment variable", "yaml": "YAML", "shell": "Command"}
 # The page of values that are not settings, by the first part of their path.
@@ -153,14 +166,14 @@ def severity_parts(
     notes: Mapping[str, Note] = NO_NOTES,
     before_notes: Mapping[str, Note] = NO_NOTES,
 ) -> list[Section]:
-    """Return a section for each severity with findings; the same finding of several pools is one entry.
+    """Return a section for each severity with findings; those with the same cause and fix are one entry.
 
     Notes are by finding id, `before_notes` those of the last review.
     """
     parts = []
     for severity in Severity:
         own = [each for each in listed if each.finding.severity is severity]
-        groups = group_findings(own)
+        groups = fix_groups(own)
         if not groups:
             continue
         left = sum(map(len, groups[MOST_ENTRIES:]))
@@ -208,24 +221,28 @@ def _muted(text: str) -> tuple[Paragraph, ...]:
 
 
 def finding_section(fleet: Fleet, known: FindingList, listed: ListedFinding, choices: Choices) -> Section:
-    """Return all about one finding. Links within the page keep the `choices` of the URL.
+    """Return all about one finding, the fix first. Links within the page keep the `choices` of the URL.
 
-    Its age counts from `now`; without it only times are shown.
+    Those of the same rule and cause are listed with their values and replicas.
     """
     finding = listed.finding
+    group = known.group_of(listed)
+    found = [each.finding for each in group]
+    here = f" in {where_of(finding)}" if len({each.remedy for each in found}) > 1 else ""
     context = context_text(finding, fleet.inspection)
     why = [Paragraph(with_code(finding.why)), *([Paragraph((Piece(context, Style.MUTED),))] if context else [])]
     parts = [
+        Section("remedy", f"What to do{here}", _remedy(finding.remedy)),
+        *([Section("group", count(len(group), "finding"), (_group_table(group, choices),))] if group[1:] else []),
         Section("why", "Why it matters here", tuple(why)),
         Section("evidence", "Evidence", evidence_blocks(fleet, known, finding)),
-        Section("remedy", "What to do", _remedy(finding.remedy)),
         affected_section(fleet, finding),
     ]
     if finding.rule in BY_ID:
         parts.append(rule_section(BY_ID[finding.rule], finding.context))
-    shared = trait_paragraphs(fleet, finding.replicas, finding.pools)
-    since = since_paragraphs(listed.sighting)
-    blocks = (_banner(finding, choices), *since, *_replicas(finding, known), *shared, *_same(known, listed, choices))
+    shared = trait_paragraphs(fleet, finding.replicas, finding.pools) if not group[1:] else []
+    since = since_paragraphs(newest_of(group))
+    blocks = (_banner(found, choices), *since, *_replicas(found, known), *shared)
     return Section(finding_anchor(listed.key), "", (*blocks, *_remarks(fleet, finding)), tuple(parts))
 
 
@@ -272,24 +289,39 @@ def _rest(letter: str, pool_name: str, number: int, *, is_first: bool) -> Text:
     return (Piece(" "), Piece(text, Style.PLAIN if link else Style.MUTED, link))
 
 
-def _banner(finding: Finding, choices: Choices) -> Banner:
-    line = (Piece(rule_title(finding.rule), Style.MUTED), *tags(finding))
-    return Banner(Tone(finding.severity), line, finding.text, Link(Kind.PAGE, pages.FINDINGS, choices=choices))
+def _banner(found: Sequence[Finding], choices: Choices) -> Banner:
+    line = (Piece(rule_title(found[0].rule), Style.MUTED), *tags(found[0]))
+    return Banner(Tone(found[0].severity), line, text_of(found), Link(Kind.PAGE, pages.FINDINGS, choices=choices))
 
 
-def _replicas(finding: Finding, known: FindingList) -> tuple[Block, ...]:
-    pools = join_texts([(pool(each, brief(each)),) for each in finding.pools])
-    head = (Piece(count(len(finding.replicas), "replica"), Style.STRONG), *((Piece(" of "), *pools) if pools else ()))
-    names = replica_text(finding.replicas, known, MOST_REPLICAS)
-    return (Paragraph(head), *([Paragraph(names)] if names else []))
+def _replicas(found: Sequence[Finding], known: FindingList) -> tuple[Block, ...]:
+    """Return the replicas of findings with their pools, by cohort where they are of one finding, and their names."""
+    ids = list(dict.fromkeys(each for finding in found for each in finding.replicas))
+    pools = shortlist_texts([(pool(each, brief(each)),) for each in pools_of(found)], MOST_POOLS)
+    head = (Piece(count(len(ids), "replica"), Style.STRONG), *((Piece(" of "), *pools) if pools else ()))
+    names = replica_text(ids, known, MOST_REPLICAS) if len(found) == 1 else ()
+    whole = "\n".join(names_of(ids, known.names))
+    copied = Entry(Tone.PLAIN, (), fold=f"Names of {count(len(ids), 'replica')} to copy", snippets=(whole,))
+    return (
+        Paragraph(head),
+        *([Paragraph(names)] if names else []),
+        *([Entries((copied,))] if len(ids) > 1 else []),
+    )
 
 
-def _same(known: FindingList, listed: ListedFinding, choices: Choices) -> tuple[Block, ...]:
-    others = known.same_in_other_pools(listed)
-    links: list[Text] = [
-        (Piece(where_of(each.finding), link=Link(Kind.FINDING, each.key, choices=choices)),) for each in others
-    ]
-    return (Paragraph((Piece("Same finding in "), *shortlist_texts(links, MOST_POOLS), Piece("."))),) if others else ()
+def _group_table(group: Sequence[ListedFinding], choices: Choices) -> Table:
+    """Return findings of one rule and cause with their values, each with a link to it."""
+    fields = (
+        Field(
+            "",
+            "Where",
+            lambda row: where_of(row.finding) or "fleet",
+            link=lambda row: Link(Kind.FINDING, row.key, choices=choices),
+        ),
+        Field("", "Finding", lambda row: Cell(row.finding.sentence, pieces=row.finding.text)),
+        Field("", "Replicas", value=lambda row: len(row.finding.replicas), is_number=True),
+    )
+    return to_table(group, fields, "same-cause", "Findings of the same rule and cause", most=MOST_TABLE_ROWS)
 
 
 def _remarks(fleet: Fleet, finding: Finding) -> list[Paragraph]:
@@ -321,6 +353,10 @@ def evidence_blocks(fleet: Fleet, known: FindingList, finding: Finding) -> tuple
     left = len(rows) - MOST_VALUES
     note = f"{left:,} more values: see Compare." if left > 0 else ""
     columns = (Column("Setting", is_code=True), Column("Value"), Column("Reported by"))
+    capacity = any(path.startswith(COUNTED) for path in finding.paths)
+    ranks: list[Text] = [
+        (Piece("DP ranks and memory in Capacity", link=page(pages.CAPACITY, pool=each)),) for each in finding.pools[:1]
+    ]
     links: list[Text] = [
         (Piece(f"{path} in {brief(each)}" if len(finding.pools) > 1 else path, link=Link(Kind.SETTING, path, each)),)
         for path in finding.paths
@@ -328,7 +364,7 @@ def evidence_blocks(fleet: Fleet, known: FindingList, finding: Finding) -> tuple
     ]
     compare = Paragraph((Piece("Open in Compare: ", Style.MUTED), *join_texts(links[:MOST_VALUES], " · ", " · ")))
     table = Table("evidence", "Evidence", columns, tuple(rows[:MOST_VALUES]), note)
-    return (table, *([compare] if links else []))
+    return (table, *([compare] if links else []), *(map(Paragraph, ranks) if capacity else []))
 
 
 def _place(path: str, finding: Finding, compared: Sequence[str]) -> Link | None:
@@ -351,7 +387,7 @@ def _value(evidence: Evidence) -> Text:
         return (Piece(STATE_WORDS[evidence.state], Style.MUTED), *tag)
     text = middle_cut(one_line(whole_text(evidence.value, evidence.state)), LONGEST_VALUE)
     if evidence.path.startswith(COUNTED) and text.isdecimal():  # of a setting the number is as vLLM writes it
-        text = f"{int(text):,}"
+        text = size(int(text)) if evidence.path.endswith(BYTES) else f"{int(text):,}"
     unset = (Piece(" not set", Style.MUTED),) if evidence.state is State.NULL else ()
     return (Piece(text, Style.CODE), *unset, *tag)
 

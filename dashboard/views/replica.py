@@ -17,7 +17,7 @@ from dashboard.views import pages
 from dashboard.views.blocks import Block, Figure, Figures, Paragraph, Section, Tone, View, quiet_paragraph
 from dashboard.views.context import context_of
 from dashboard.views.excluded import reason
-from dashboard.views.finding_list import bundled, full_entries, group_findings, list_findings
+from dashboard.views.finding_list import fix_groups, full_entries, list_findings
 from dashboard.views.help import BASIS, COHORT, REFERENCE, glossary
 from dashboard.views.names import brief, replica_names, replica_text
 from dashboard.views.pool_text import shared_texts
@@ -161,7 +161,7 @@ def _capacity_figure(replica: Replica) -> Figure:
 
 
 def _difference_figure(replica: Replica, comparison: ReplicaComparison) -> Figure:
-    label = "Differs from its pool in"
+    label = "Differs from pool"
     if replica.document is None or not comparison.compared:
         why = "settings never read" if replica.document is None else "no other replica reports its settings"
         return Figure(label, UNKNOWN, why, Tone.UNKNOWN)
@@ -197,16 +197,15 @@ def _notices(fleet: Fleet, replica: Replica) -> list[Block]:
 
 def _findings(fleet: Fleet, replica: Replica) -> tuple[Section, ...]:
     known = list_findings(fleet)
-    groups = group_findings(each for each in known.active if replica.id in each.finding.replicas)
+    groups = fix_groups(each for each in known.active if replica.id in each.finding.replicas)
     if not groups:
         return ()
     entries = full_entries(groups, fleet)
     items = []
-    for entry, bundle in zip(entries.items, bundled(groups), strict=True):
-        first = bundle[0][0]
+    for entry, group in zip(entries.items, groups, strict=True):
+        first = group[0]
         side = "" if first.finding.replicas == (replica.id,) else entry.side  # the page is about this replica
-        link = Link(Kind.FINDING, first.key)
-        items.append(replace(entry, head=first.finding.text, side=side, fold="Cause and fix", link=link))
+        items.append(replace(entry, head=first.finding.text, side=side, link=Link(Kind.FINDING, first.key)))
     number = count(sum(map(len, groups)), "finding")
     return (Section("findings", number, (replace(entries, items=tuple(items)),)),)
 

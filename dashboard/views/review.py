@@ -20,9 +20,8 @@ from dashboard.views.finding_list import (
     FindingList,
     ListedFinding,
     brief_entries,
-    bundled,
     finding_anchor,
-    group_findings,
+    fix_groups,
     list_findings,
     sort_findings,
     top_findings,
@@ -218,7 +217,7 @@ def _unread(fleet: Fleet, noted: tuple[Block, ...]) -> Section:
 def _appendices(fleet: Fleet, known: FindingList) -> list[Section]:
     """Return all findings, where entries are about several, and all replicas."""
     sections = []
-    if len(bundled(group_findings(known.active))) < len(known.active):
+    if len(fix_groups(known.active)) < len(known.active):
         findings = cache(lambda: (findings_table(known),))
         sections.append(Section("all-findings", "All findings", findings, is_appendix=True))
     if fleet.replicas:

@@ -34,9 +34,8 @@ from dashboard.views.context import context_of
 from dashboard.views.finding_list import (
     FindingList,
     ListedFinding,
-    bundled,
     finding_anchor,
-    group_findings,
+    fix_groups,
     head_of,
     replica_lines,
     side_of,
@@ -109,9 +108,8 @@ def _findings(known: FindingList, suppressed: str, notes: Mapping[str, Note]) ->
 
 def _places(known: FindingList) -> Iterator[tuple[ListedFinding, str]]:
     """Yield each finding with the anchor of its entry, which may be about several."""
-    for bundle in bundled(group_findings(known.active)):
-        for group in bundle:
-            yield from ((each, finding_anchor(bundle[0][0].key)) for each in group)
+    for group in fix_groups(known.active):
+        yield from ((each, finding_anchor(group[0].key)) for each in group)
 
 
 def new_parts(

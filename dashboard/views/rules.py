@@ -12,7 +12,7 @@ from dashboard.rules.findings import Inspection, Outcome, OutcomeKind
 from dashboard.rules.registry import Rule
 from dashboard.views.blocks import Block, Cell, Entries, Entry, Paragraph, Section, Table, Tone, list_cell
 from dashboard.views.finding_list import FindingFilter
-from dashboard.views.finding_text import rule_title, with_code
+from dashboard.views.finding_text import rule_problem, rule_title, with_code
 from dashboard.views.names import brief
 from dashboard.views.summary import every_outcome
 from dashboard.views.table import Field, to_table
@@ -51,7 +51,7 @@ def outcome_table(inspection: Inspection, kind: OutcomeKind, chosen: FindingFilt
         Field(
             "",
             "Rule",
-            lambda rule: Cell(rule_title(rule), hint=_problem(rule)),
+            lambda rule: Cell(rule_title(rule), hint=rule_problem(rule)),
             link=lambda rule: Link(Kind.RULE, rule),
         ),
         Field("", "Family", lambda rule: BY_ID[rule].family if rule in BY_ID else "", is_shown_only=True),
@@ -83,10 +83,6 @@ def _is_kept(outcome: Outcome, chosen: FindingFilter) -> bool:
         and (chosen.pool is None or not outcome.pools or chosen.pool in outcome.pools)
         and chosen.family in {None, rule.family if rule else None}
     )
-
-
-def _problem(rule: str) -> str:
-    return BY_ID[rule].page.problem.partition("\n")[0] if rule in BY_ID else ""
 
 
 def _places(outcomes: Sequence[Outcome]) -> str:

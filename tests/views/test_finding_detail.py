@@ -12,7 +12,7 @@ from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Evidence, Severity
 from dashboard.rules.registry import Rule, page_of
-from dashboard.views.blocks import Cell, Entries, Paragraph, Section, Table, Tone
+from dashboard.views.blocks import Banner, Cell, Entries, Paragraph, Section, Table, Tone
 from dashboard.views.finding_list import FindingList, list_findings
 from dashboard.views.findings import MOST_COHORTS, MOST_VALUES, finding_section, replica_text
 from dashboard.views.rules import rule_section
@@ -54,7 +54,7 @@ def rows(*values: Evidence, **more: Any) -> list[tuple[Cell, ...]]:
 
 
 def table_of(section: Section) -> Table:
-    table = section.parts[1].blocks[0]
+    table = next(each for each in section.parts if each.anchor == "evidence").blocks[0]
     assert isinstance(table, Table)
     return table
 
@@ -160,6 +160,40 @@ def test_many_and_long_values_are_cut() -> None:
     assert table_of(section_of(many)).note == "5 more values: see Compare."
     assert len(table_of(section_of(many)).rows) == MOST_VALUES
     assert len(to_plain(value.pieces)) < 200
+
+
+def test_the_fix_is_before_the_evidence_and_short_ranks_are_in_the_units_of_capacity_with_a_link_to_it() -> None:
+    section = section_of(finding(FLEET, evidence=(evidence("engines.kv_cache_bytes_per_device", "7524161228"),)))
+    table, (_, link) = table_of(section), next(each for each in section.parts if each.anchor == "evidence").blocks
+
+    assert [each.title for each in section.parts][:3] == ["What to do", "Why it matters here", "Evidence"]
+    assert to_plain(table.rows[0][1].pieces) == "7.0 GiB"
+    assert isinstance(link, Paragraph)
+    assert [(each.link.key, each.link.choices) for each in link.line if each.link] == [
+        ("capacity", (("pool", "chat-70b"),))
+    ]
+
+
+def test_a_group_has_the_problem_of_its_rule_the_values_of_every_pool_and_all_replicas_to_copy() -> None:
+    found = [
+        finding(FLEET, [name], id=name, sentence=f"Block size of {name}.") for name in ("chat-70b-17", "gemma-27b-01")
+    ]
+    built = with_findings(FLEET, *found)
+    known = list_findings(built)
+    section = finding_section(built, known, known.active[1], (("sort", "rule"),))
+    banner, _, names = section.blocks
+    (table,) = next(each for each in section.parts if each.anchor == "group").blocks
+
+    assert isinstance(banner, Banner)
+    assert isinstance(names, Entries)
+    assert isinstance(table, Table)
+    assert to_plain(banner.title) == "Replicas of one pool use different block sizes."
+    assert names.items[0].snippets == ("chat-70b-17\ngemma-27b-01",)
+    assert [(row[0].text, row[1].text, row[0].link and row[0].link.key) for row in table.rows] == [
+        ("chat-70b", "Block size of chat-70b-17.", "chat-70b-17"),
+        ("gemma-27b", "Block size of gemma-27b-01.", "gemma-27b-01"),
+    ]
+    assert section.parts[0].title == "What to do"
 
 
 def test_remarks_have_the_tone_of_what_they_say() -> None:

@@ -34,10 +34,10 @@ def test_a_search_finds_names_addresses_labels_settings_rules_and_text_in_any_ca
     assert not FindingFilter(search="block_size chat-02").matches(only)
 
 
-def test_equal_findings_of_several_pools_are_one_group_in_the_order_of_the_first() -> None:
+def test_findings_of_one_rule_on_the_same_settings_are_one_group_whatever_their_pools_and_values() -> None:
     """Another severity, confidence or assumption makes a different group."""
     built = story()
-    same = [finding(built, [name], id=name, sentence="S") for name in ("chat-70b-16", "gemma-27b-01")]
+    same = [finding(built, [name], id=name, sentence=f"Of {name}.") for name in ("chat-70b-16", "gemma-27b-01")]
     other = [
         finding(built, CHAT, id="x", sentence="S", severity=Severity.INFO),
         finding(built, CHAT, id="y", sentence="S", confidence=Confidence.DERIVED),
@@ -51,8 +51,8 @@ def test_equal_findings_of_several_pools_are_one_group_in_the_order_of_the_first
         ["y"],
         ["z"],
     ]
-    assert [each.key for each in known.same_in_other_pools(known.active[0])] == ["gemma-27b-01"]
-    assert known.same_in_other_pools(known.suppressed[0]) == []
+    assert [each.key for each in known.group_of(known.active[0])] == ["chat-70b-16", "gemma-27b-01"]
+    assert known.group_of(known.suppressed[0]) == [known.suppressed[0]]
 
 
 def test_a_finding_of_an_unknown_rule_has_no_family() -> None:

@@ -35,7 +35,7 @@ def left(*findings: Finding) -> str:
 
 def test_findings_beyond_the_first_are_counted_and_info_is_shown_only_alone() -> None:
     info = finding(99, severity=Severity.INFO)
-    many = [finding(number) for number in range(MOST_TOP + 3)]
+    many = [finding(number, assumptions=(f"{number}",)) for number in range(MOST_TOP + 3)]
 
     assert len(entries(*many, info).items) == MOST_TOP
     assert left(*many, info) == "4 more findings"
@@ -52,7 +52,7 @@ def test_unreachable_replicas_have_their_own_list_and_are_only_counted() -> None
 
 def test_equal_findings_of_several_pools_are_one_entry() -> None:
     same = [finding(1, id=f"id{pool}", pools=(pool,), subject=pool) for pool in ("a", "b", "c")]
-    two = [finding(2, id=f"x{pool}", pools=(pool,)) for pool in ("a", "b")]
+    two = [finding(2, id=f"x{pool}", pools=(pool,), rule="RT-02") for pool in ("a", "b")]
     first, second = entries(*same, *two).items
 
     assert first.head[0].text == "3 pools"

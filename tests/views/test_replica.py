@@ -108,7 +108,7 @@ def test_the_lead_has_state_completeness_and_source(member: Replica, text: str) 
 
 
 def test_settings_that_no_other_replica_reports_are_not_compared() -> None:
-    found = figures(report(replica(document=DOCUMENT)))["Differs from its pool in"]
+    found = figures(report(replica(document=DOCUMENT)))["Differs from pool"]
 
     assert (found.value, found.note) == ("?", "no other replica reports its settings")
 
@@ -117,7 +117,7 @@ def test_differences_without_a_majority_are_counted_apart_and_link_to_compare() 
     tied = [replica("a", document=DOCUMENT), replica("b", document=POOR[0])]
     other = document({"cache_config.block_size": 32})
     built = fleet([tied[0], replica("b", document=other)], [DOCUMENT, other])
-    found = figures(replica_report(built, tied[0].id))["Differs from its pool in"]
+    found = figures(replica_report(built, tied[0].id))["Differs from pool"]
 
     assert (found.value, found.note) == ("0", "of 17 settings compared; 1 without a majority")
     assert found.link

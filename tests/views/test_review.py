@@ -174,26 +174,24 @@ def test_a_thousand_replicas_fit_into_a_comment_of_github() -> None:
     assert "\n\nAppendices, in the HTML, PDF and JSON of this report: All findings, All replicas" in text
 
 
-@pytest.mark.parametrize(("number", "entries", "rest"), [(1, 1, ""), (3, 3, ""), (4, 1, ""), (6, 1, "pool-004")])
-def test_more_than_three_findings_of_one_rule_are_one_entry(number: int, entries: int, rest: str) -> None:
+@pytest.mark.parametrize(("number", "rest"), [(1, ""), (4, ""), (5, "pool-004"), (6, "pool-004 and pool-005")])
+def test_findings_of_one_rule_cause_and_fix_are_one_entry_with_their_values(number: int, rest: str) -> None:
     built, found = one_a_pool(number)
-    report = review_report(with_findings(built, *found))
-    critical = part(report, "severity-critical")
+    critical = part(review_report(with_findings(built, *found)), "severity-critical")
 
-    assert len(entries_of([critical])) == entries
-    assert (f"Also: {number - 1} more findings of this rule" in text_of(critical)) == (entries < number)
-    assert (f"And in {rest} and " in text_of(critical)) == bool(rest)
-    assert ("all-findings" in {each.anchor for each in report.parts}) == (entries < number)
+    assert len(entries_of([critical])) == 1
+    assert ("Replicas of one pool use different block sizes." in text_of(critical)) == (number > 1)
+    assert (f"Other values in {rest}." in text_of(critical)) == bool(rest)
 
 
-def test_a_fix_that_is_not_the_same_in_all_pools_names_its_pool() -> None:
+def test_findings_with_different_fixes_are_different_entries() -> None:
     built = fleet(*large(3))
     found = [finding(built, [f"pool-{place:03}-05"], id=f"{place:010}", sentence="S.") for place in range(3)]
     found[1] = replace(found[1], remedy=found[1].remedy._replace(sentence="Restart it."))
-    lines = text_of(part(review_report(with_findings(built, *found)), "severity-critical"))
+    critical = part(review_report(with_findings(built, *found)), "severity-critical")
 
-    assert "What to do in pool-000: " in lines
-    assert "Why it matters: " in lines
+    assert len(entries_of([critical])) == 2
+    assert text_of(critical).count("What to do: ") == 2
 
 
 def test_notes_are_shown_with_their_finding_or_section() -> None:

@@ -21,7 +21,7 @@ from dashboard.views.finding_list import (
     WORST_FIRST,
     ListedFinding,
     finding_anchor,
-    group_findings,
+    fix_groups,
     list_findings,
     sort_findings,
 )
@@ -84,7 +84,7 @@ def review(
     listed = [each for each in list_findings(fleet).active if recency.keeps(each.sighting)]
     if recency.is_newest_first:
         listed = sort_findings(listed, NEWEST_FIRST)
-    groups = {finding_anchor(group[0].key): group for group in group_findings(listed)}
+    groups = {finding_anchor(group[0].key): group for group in fix_groups(listed)}
     counts = agenda_counts(fleet, recency)
     targets = [(each.title, links.address(each.link)) for each in view.parts if each.is_appendix and each.link]
     appendix = " · ".join(markup.link(url, markup.text(title)) for title, url in targets if url)
