@@ -14,7 +14,7 @@ from types import MappingProxyType
 from dashboard.analysis.kv_transfer import TransferVerdict, kv_transfer, transferring_pools
 from dashboard.analysis.reuse import in_order, is_compared_alike, renewed, shared_engines
 from dashboard.capacity.sums import PoolCapacity, capacity_of
-from dashboard.compare import SharingVerdict, compare_pool, sharing_verdict
+from dashboard.compare import SharingCounts, SharingVerdict, compare_pool, count_sharing, sharing_verdict, sum_counts
 from dashboard.fleet import (
     CLUSTER,
     STALE_SECONDS,
@@ -97,6 +97,25 @@ class Fleet(FleetData):
             return replica
         probes = tuple(replace(each, observed_at=at) for each in replica.probes)
         return with_answers(replica, probes, fresh=replica.fresh, observed_at=at)
+
+    def uses_prefixes(self, pool: str) -> bool:
+        """Return whether a router or a store uses shared prefixes of a pool, also an assumed one."""
+        domain = self.inspection.domains.get(pool)
+        return domain is None or domain.uses_prefixes
+
+    @cached_property
+    def sharing_counts(self) -> Mapping[str, SharingCounts]:
+        """How many replicas of each pool share prefixes with it."""
+        members = by_pool(self.replicas)
+        return {
+            name: count_sharing(verdict, members.get(name, ()), is_used=self.uses_prefixes(name))
+            for name, verdict in self.sharing.items()
+        }
+
+    @cached_property
+    def prefix_sharing(self) -> SharingCounts:
+        """How many replicas of the fleet share prefixes with their pools."""
+        return sum_counts(self.sharing_counts.values())
 
     @property
     def coverage(self) -> Coverage:

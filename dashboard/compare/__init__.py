@@ -7,6 +7,7 @@ from dashboard.compare.matrix import CellState, Matrix, MatrixCell, MatrixRow, h
 from dashboard.compare.pool import compare_pool
 from dashboard.compare.prefix import PREFIX_PATHS
 from dashboard.compare.sharing import SharingVerdict, sharing_verdict
+from dashboard.compare.sharing_counts import SharingCounts, count_sharing, sum_counts
 
 __all__ = [
     "BASELINE",
@@ -22,11 +23,14 @@ __all__ = [
     "ReferenceKind",
     "Share",
     "SharingCell",
+    "SharingCounts",
     "SharingVerdict",
     "compare_pool",
+    "count_sharing",
     "hash_row",
     "holders",
     "lay_out",
     "parse_reference",
     "sharing_verdict",
+    "sum_counts",
 ]

@@ -256,6 +256,14 @@ def _hashes_nothing(engine: Engine) -> bool:
     return mark is not None and not mark.engine and bool(mark.reason)
 
 
+def conditions(cohort: CohortHashes) -> tuple[object, ...]:
+    """Return all that `same_conditions` reads of a cohort, hashable: cohorts with equal ones share with the same."""
+    values = [cohort.values.get(path) for path in (MODEL_PATH, REVISION_PATH, BLOCK_SIZE_PATH)]
+    lacking = [lacks(cohort, path) for path in (MODEL_PATH, REVISION_PATH)]
+    sizes = cohort.group_sizes, cohort.block_sizes
+    return (frozenset(cohort.weights.items()), cohort.revision, cohort.has_folder, *sizes, *values, *lacking)
+
+
 def same_conditions(one: CohortHashes, other: CohortHashes) -> SharingCell:
     """Return whether two cohorts with equal hashes share prefixes: with the same weights in blocks of the same lengths.
 

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.sharing_text import cause_text, sharing_text
-from dashboard.compare import SharingCell, SharingVerdict
+from dashboard.compare import SharingCell, SharingCounts, SharingVerdict
 from dashboard.documents import as_float, findings, native, pick, value_object, write_json
 from dashboard.documents.findings import sighted
 from dashboard.fleet import (
@@ -59,6 +59,7 @@ def fleet_json(fleet: Fleet, generated_at: datetime, *, full: bool = False, inde
         "ignored": fleet.ignored,
         "notes": [*fleet.inspection.notes, *fleet.unrecorded],
         "discovery_errors": fleet.discovery_errors,
+        "prefix_sharing": _counts_object(fleet.prefix_sharing),
         "routers": [_router_object(router) for router in fleet.routers],
         "replicas": [
             _replica_object(fleet.as_read(replica), cohorts.get(replica.id), full=full)
@@ -176,7 +177,10 @@ def _pool_object(fleet: Fleet, pool: Pool, replicas: Mapping[str, Replica]) -> d
     sightings = fleet.sightings
     return {
         **findings.pool_object(fleet, pool),
-        "prefix_sharing": _sharing_object(fleet.sharing[pool.name], replicas),
+        "prefix_sharing": {
+            **_sharing_object(fleet.sharing[pool.name], replicas),
+            "replicas": _counts_object(fleet.sharing_counts[pool.name]),
+        },
         "majority_document": pool.majority_document,
         "cohorts": [
             {
@@ -199,6 +203,10 @@ def _pool_object(fleet: Fleet, pool: Pool, replicas: Mapping[str, Replica]) -> d
             for difference in pool.differences
         ],
     }
+
+
+def _counts_object(counts: SharingCounts) -> dict[str, Any]:
+    return {**counts._asdict(), "ratio": as_float(counts.ratio)}
 
 
 def _sharing_object(sharing: SharingVerdict, replicas: Mapping[str, Replica]) -> dict[str, Any]:

@@ -110,6 +110,11 @@ class Domain:
         return None if found is None else json.loads(found.value)
 
     @property
+    def uses_prefixes(self) -> bool:
+        """Return whether a router or a store uses shared prefixes, also an assumed one."""
+        return self.router is not Router.NONE or self.kv_store is not Store.NONE
+
+    @property
     def contexts(self) -> frozenset[ImpactContext]:
         contexts = {ImpactContext.MODEL}
         if self.router is not Router.NONE:

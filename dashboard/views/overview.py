@@ -31,7 +31,6 @@ from dashboard.views.names import brief
 from dashboard.views.pool_comparison import worst_by_path
 from dashboard.views.pool_text import (
     is_doubtful,
-    is_needed,
     pools_by_urgency,
     sharing_severity,
     suppressed_pools,
@@ -82,8 +81,7 @@ def overview_report(fleet: Fleet, name: str = "", sort: str = "") -> View:
 
 def more_words(fleet: Fleet, pools: Iterable[Pool]) -> str:
     """Return the counts of findings and their consequences, pools in the given order."""
-    domains = fleet.inspection.domains
-    needed = {pool.name: fleet.sharing[pool.name] for pool in pools if is_needed(domains.get(pool.name))}
+    needed = {pool.name: fleet.sharing[pool.name] for pool in pools if fleet.uses_prefixes(pool.name)}
     unshared = [name for name, verdict in needed.items() if verdict.is_certain]
     doubtful = [name for name, verdict in needed.items() if is_doubtful(verdict)]
     suppressed = suppressed_pools(fleet.inspection)
@@ -225,7 +223,7 @@ def _findings_cell(fleet: Fleet, pool: Pool) -> Cell:
 
 def _sharing(fleet: Fleet, pool: Pool) -> Cell:
     verdict = fleet.sharing[pool.name]
-    if not is_needed(fleet.inspection.domains.get(pool.name)):
+    if not fleet.uses_prefixes(pool.name):
         return Cell(f"not needed ({verdict_text(verdict)})")
     return Cell(verdict_text(verdict), Tone(sharing_severity(verdict, worst_by_path(fleet.inspection, pool.name))))
 

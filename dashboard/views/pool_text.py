@@ -9,11 +9,12 @@ from typing import Any
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.sharing_text import cause_text
 from dashboard.compare import Share, SharingCell, SharingVerdict
+from dashboard.compare.cohort_pairs import DECIDING_PATHS
 from dashboard.compare.cohorts import Trait, shared_traits
 from dashboard.compare.encoding import is_comparable, lookup_value
 from dashboard.compare.hashes import SharingCause
 from dashboard.compare.prefix import VERSION_PATH
-from dashboard.compare.sharing import DECIDING_PATHS, MOST_COHORTS
+from dashboard.compare.sharing import MOST_COHORTS
 from dashboard.fleet import (
     Cohort,
     Difference,
@@ -27,7 +28,7 @@ from dashboard.fleet import (
 )
 from dashboard.fleet.formatting import MOST, SOME, count, iso, middle_cut, one_line, shortlist
 from dashboard.fleet.pieces import Piece, Style, Text, join_texts
-from dashboard.rules.domain import CERTAIN, Domain, ImpactContext, Origin, Router, Store
+from dashboard.rules.domain import CERTAIN, Domain, ImpactContext, Origin, Store
 from dashboard.rules.findings import Finding, Inspection, Rollout, Severity
 from dashboard.rules.routing.blocks import BLOCK_SIZE, tokens_of_block
 from dashboard.rules.sentences import capital
@@ -219,11 +220,6 @@ def suppressed_pools(inspection: Inspection) -> frozenset[str]:
     return _explained(inspection.suppressed) - _explained(inspection.findings)
 
 
-def is_needed(domain: Domain | None) -> bool:
-    """Return whether a router or a store uses shared prefixes of a pool, also an assumed one."""
-    return domain is None or domain.router is not Router.NONE or domain.kv_store is not Store.NONE
-
-
 def verdict_text(verdict: SharingVerdict) -> str:
     """Write the verdict for a table's cell: `B and C differ from A`."""
     if verdict.is_off:
@@ -334,12 +330,11 @@ def _sharing_cell(cell: SharingCell, worst: Tone, *, is_mixed: bool) -> Cell:
 
 def pools_by_urgency(fleet: Fleet) -> list[Pool]:
     """Sort pools by urgency: findings, prefixes not shared, number of cohorts, replicas down, size."""
-    domains = fleet.inspection.domains
     down = {replica.pool for replica in fleet.replicas if replica.state is ReplicaState.DOWN}
 
     def urgency(pool: Pool) -> tuple[object, ...]:
         tally = fleet.inspection.tallies[pool.name]
-        agrees = not fleet.sharing[pool.name].is_split or not is_needed(domains.get(pool.name))
+        agrees = not fleet.sharing[pool.name].is_split or not fleet.uses_prefixes(pool.name)
         wrong = (-tally.critical, -tally.warning, agrees, -max(len(pool.cohorts), 1), pool.name not in down)
         return (*wrong, -len(pool.replicas), pool.name)
 

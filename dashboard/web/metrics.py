@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 from dashboard import __version__, service
 from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.sums import capacity_of
+from dashboard.compare import SharingCounts, sum_counts
 from dashboard.fleet import Replica, ReplicaState
 from dashboard.fleet.formatting import end_cut
 from dashboard.rules.findings import OutcomeKind
@@ -175,6 +176,15 @@ def _pool_metrics(fleet: Fleet, label: Callable[[str | None], str], clusters: Ma
         rollouts.add_metric([clusters[name], name], is_rollout(pool.name))
     yield cohorts
     yield rollouts
+    text = "Replicas of a pool that answered, by whether they share prefixes with it."
+    sharing = _family("pool_prefix_sharing_replicas", text, *POOL, "state")
+    by_series: dict[str, list[SharingCounts]] = defaultdict(list)
+    for pool_name, counts in fleet.sharing_counts.items():
+        by_series[label(pool_name)].append(counts)
+    for name, every in sorted(by_series.items()):
+        for state, number in sum_counts(every)._asdict().items():
+            sharing.add_metric([clusters[name], name, state], number)
+    yield sharing
     members: dict[str, list[Replica]] = defaultdict(list)
     for replica in fleet.replicas:
         members[label(replica.pool)].append(replica)

@@ -9,7 +9,7 @@ from dashboard.fleet import EngineFingerprint, State
 from dashboard.rules.domain import Router, Store
 from dashboard.rules.findings import Severity
 from dashboard.rules.subject import FINGERPRINT
-from dashboard.views.pool_text import group_lines, is_doubtful, is_needed, sharing_severity, verdict_text
+from dashboard.views.pool_text import group_lines, is_doubtful, sharing_severity, verdict_text
 from tests.builders import setting, story
 from tests.compare.sharing_pools import BLOCK, CACHING, OFF, SILENT, Cohort, verdict_of
 
@@ -72,13 +72,12 @@ def test_a_finding_on_block_hashes_gives_the_verdict_its_severity() -> None:
     assert sharing_severity(verdict_of(({}, ["a", "b"])), {FINGERPRINT: Severity.WARNING}) == "warning"
 
 
-def test_a_pool_needs_prefix_sharing_if_it_has_a_router_or_a_store() -> None:
+def test_a_pool_uses_prefixes_if_it_has_a_router_or_a_store() -> None:
     domain = story().inspection.domains[story().pools[0].name]
 
-    assert is_needed(None)
-    assert is_needed(domain)
-    assert not is_needed(replace(domain, router=Router.NONE))
-    assert is_needed(replace(domain, router=Router.NONE, kv_store=Store.LMCACHE))
+    assert domain.uses_prefixes
+    assert not replace(domain, router=Router.NONE).uses_prefixes
+    assert replace(domain, router=Router.NONE, kv_store=Store.LMCACHE).uses_prefixes
 
 
 @pytest.mark.parametrize(
