@@ -38,7 +38,7 @@ ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 IMAGE = re.compile(r"(?:image: *)?(?:[\w./-]+:)?v?(\d+\.\d+\.\d+\S*)")
 
 
-class Changes(NamedTuple):
+class Start(NamedTuple):
     """What a restart changes. `flags` are words of a command line; None in `environment` unsets a variable.
 
     `image` is vLLM's, such as `vllm/vllm-openai:v0.32.1`; empty: the same.
@@ -50,7 +50,7 @@ class Changes(NamedTuple):
     image: str = ""
 
 
-def read_changes(text: str) -> Changes:
+def read_changes(text: str) -> Start:
     """Read what follows `env` in a shell: `-u NAME` and `NAME=VALUE`, then flags. Raises ValueError.
 
     `-u --FLAG` removes a flag, `image=IMAGE` changes the image.
@@ -73,10 +73,10 @@ def read_changes(text: str) -> Changes:
     image = environment.pop("image", "") or ""
     if not (words or environment or removed or image):
         raise ValueError("nothing to change")
-    return Changes(words, environment, removed, image)
+    return Start(words, environment, removed, image)
 
 
-def changed(replica: DemoReplica, changes: Changes) -> DemoReplica:
+def changed(replica: DemoReplica, changes: Start) -> DemoReplica:
     """Return a replica with changed arguments; ValueError where vLLM would not start, or the demo lacks the setting."""
     configuration = replica.configuration
     if changes.image:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from dashboard.demo.answers import DemoProcess
-from dashboard.demo.arguments import Changes, changed
+from dashboard.demo.arguments import Start, changed
 from dashboard.demo.connection import DemoConnection
 from dashboard.demo.describe import Behaviour, Configuration, DemoReplica, Speaks
 from dashboard.demo.pages import RenderedPages, render
@@ -29,7 +29,7 @@ class Restart(NamedTuple):
 
     after_seconds: float
     address: str
-    changes: Changes
+    changes: Start
 
 
 class DemoServer:
@@ -77,10 +77,10 @@ class DemoServer:
     ) -> None:
         """Start a replica again, as `restart("127.1.0.3", ["--block-size", "32"], {"PYTHONHASHSEED": "0"})`.
 
-        The arguments are those of `Changes`. Ids, start time, counters and capacity become new ones. Raises KeyError
+        The arguments are those of `Start`. Ids, start time, counters and capacity become new ones. Raises KeyError
         when there is no such replica, ValueError as `changed` does.
         """
-        replica = changed(self._processes[address].replica, Changes(flags, environment, removed, image))
+        replica = changed(self._processes[address].replica, Start(flags, environment, removed, image))
         self._processes[address] = self._started(replica, self._clock())
 
     def _started(self, replica: DemoReplica, at: float) -> DemoProcess:

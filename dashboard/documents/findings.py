@@ -106,7 +106,11 @@ def _finding_object(finding: Finding, names: Mapping[str, str], sighting: Sighti
         ],
         "sentence": finding.sentence,
         "why": finding.why,
-        "remedy": {**remedy._asdict(), "snippets": [snippet._asdict() for snippet in remedy.snippets]},
+        "remedy": {
+            "sentence": remedy.sentence,
+            "snippets": [snippet._asdict() for snippet in remedy.snippets],
+            "any_of": remedy.any_of,
+        },
         "evidence": [_evidence_object(evidence) for evidence in finding.evidence],
         **pick(finding, ("unknown", "total", "is_rollout")),
         "suppression": suppression_object(finding.suppression, "number"),

@@ -26,7 +26,7 @@ from dashboard.rules.apply_method import (
 )
 from dashboard.rules.capacity.graphs import are_derived_sizes
 from dashboard.rules.domain import ImpactContext
-from dashboard.rules.findings import Draft, Evidence, Severity
+from dashboard.rules.findings import Draft, Evidence, Severity, Way
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import capital, name_piece, setting_name, setting_piece, value_piece, write
 from dashboard.rules.subject import PoolSubject, setting_value
@@ -125,7 +125,9 @@ def _draft(
         replicas,
         _text(baseline, deviating),
         tuple(evidence),
-        remedy.of_snippets(snippets, " ".join(_steps(baseline, deviating, methods))),
+        remedy.of_snippets(snippets, " ".join(_steps(baseline, deviating, methods)))._replace(
+            ways=(Way(tuple((each.path, each.wanted) for each in pasted)),) if pasted else ()
+        ),
         severity=None if is_hashing else Severity.WARNING,
         why=None if is_hashing else deviates_from_baseline.page.why[ImpactContext.MODEL],
     )

@@ -11,7 +11,7 @@ from dashboard.fleet import SettingChange, SettingValue, State
 from dashboard.fleet.formatting import joined
 from dashboard.fleet.pieces import Piece, Text, join_texts
 from dashboard.rules import remedy
-from dashboard.rules.findings import Draft, Evidence, Remedy, Severity
+from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Way
 from dashboard.rules.sentences import (
     MAX_VALUES,
     capital,
@@ -143,9 +143,8 @@ def tie(path: str, holders: Holders) -> Draft:
     is_small = sum(map(len, holders.values())) < MAJORITY_OF
     why = "too few replicas for a majority" if is_small else "no majority"
     choices = list(holders)[:MAX_VALUES]
-    snippets = tuple(snippet for value in choices if (snippet := remedy.pasteable(path, value)))
     sentence = f"Choose one {code(setting_name(path))} for the pool and restart the other replicas."
-    fix = Remedy(sentence, snippets, any_of=True)
+    fix = remedy.one_of([Way(((path, value),)) for value in choices], sentence)
     return split(path, holders, None, write(setting_label(path), " differs: "), fix, tail=f" ({why}).")
 
 

@@ -130,11 +130,12 @@ def _run_on(subject: Subject, rules: Sequence[Rule], fleet: FleetData, known: Ev
     if known is not None and known.inputs == inputs and has_same_content(known.replicas, replicas):
         return known._replace(replicas=replicas)
     outcomes, findings = [], []
+    everywhere = subject.contexts, subject.known_contexts
     with_cache = with_kv_cache(subject) if isinstance(subject, PoolSubject) else subject
     for rule in rules:
         part = with_cache if rule.family in OF_KV_CACHE else subject
         change = fleet.policy.rules.get(rule.id, RuleChange())
-        contexts, known_contexts = subject.contexts, subject.known_contexts
+        contexts, known_contexts = everywhere
         if rule.spares_own_keys and isinstance(subject, PoolSubject) and subject.domain.read(FactName.OWN_KEYS):
             contexts, known_contexts = contexts - {ImpactContext.KV_EVENTS}, known_contexts - {ImpactContext.KV_EVENTS}
         worst = rule.severity_in(contexts, known_contexts)
@@ -145,7 +146,11 @@ def _run_on(subject: Subject, rules: Sequence[Rule], fleet: FleetData, known: Ev
             continue
         outcome, drafts = _evaluate(rule, change, part)
         outcomes.append(outcome)
-        findings += [_finding(each, rule, outcome, worst, change.severity, part, fleet) for each in drafts]
+        numbers = _unknown(drafts, rule, outcome, part)
+        findings += [
+            _finding(each, rule, outcome, number, worst, change.severity, part, fleet)
+            for each, number in zip(drafts, numbers, strict=True)
+        ]
     return Evaluation(inputs, replicas, tuple(outcomes), tuple(findings))
 
 
@@ -218,6 +223,7 @@ def _finding(
     draft: Draft,
     rule: Rule,
     outcome: Outcome,
+    unknown: int,
     worst: tuple[ImpactContext, Severity],
     override: Severity | None,
     subject: Subject,
@@ -252,7 +258,7 @@ def _finding(
         subject=subject.name,
         pools=subject.pools or fleet.pools_of(replicas),
         cohorts=fleet.cohorts_of(replicas),
-        unknown=_unknown(draft, rule, outcome, subject),
+        unknown=unknown,
         total=outcome.total,
         is_rollout=rollout is not None,
         context=None if draft.why else context,
@@ -276,15 +282,21 @@ def _severity_behind(
     return tuple((router, other) for router, other in behind if other.rank < severity.rank)
 
 
-def _unknown(draft: Draft, rule: Rule, outcome: Outcome, subject: Subject) -> int:
-    """Count the replicas that do not report the settings of a draft; without settings, those of the rule's needs.
+def _unknown(drafts: Iterable[Draft], rule: Rule, outcome: Outcome, subject: Subject) -> list[int]:
+    """Count the replicas that do not report the settings of each draft; without settings, those of the rule's needs.
 
     Fingerprints count only where the rule needs them: elsewhere they are additional evidence.
     """
     other = PARTS if FINGERPRINT in rule.needs else (*PARTS, FINGERPRINT)
-    paths = dict.fromkeys(each.path for each in draft.evidence if each.path not in other)
-    reported = [path for path in paths if subject.reporting(path)]
-    return subject.missing(reported) if reported else outcome.unknown
+    numbers: dict[tuple[str, ...], int] = {}  # drafts of one rule are mostly on the same settings
+    found = []
+    for draft in drafts:
+        paths = tuple(dict.fromkeys(each.path for each in draft.evidence if each.path not in other))
+        if paths not in numbers:
+            reported = [path for path in paths if subject.reporting(path)]
+            numbers[paths] = subject.missing(reported) if reported else outcome.unknown
+        found.append(numbers[paths])
+    return found
 
 
 def _rollout_of(draft: Draft, subject: Subject) -> Rollout | None:

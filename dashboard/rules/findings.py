@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
-from dashboard.fleet import JsonText, Replica, State
+from dashboard.fleet import JsonText, Replica, SettingValue, State
 from dashboard.fleet.history import Sighting
 from dashboard.fleet.pieces import Text, to_plain
 from dashboard.rules.domain import Domain, ImpactContext
@@ -97,12 +97,23 @@ class Snippet(NamedTuple):
     text: str
 
 
+class Way(NamedTuple):
+    """Settings that end a finding together, as (path, value), on its replicas or on all of its pools."""
+
+    settings: tuple[tuple[str, SettingValue], ...]
+    is_everywhere: bool = False
+
+
 class Remedy(NamedTuple):
-    """What to do, and what to paste for it: all snippets, or with `any_of` one of them."""
+    """What to do, and what to paste for it: all snippets, or with `any_of` one of them.
+
+    `ways` are the same as settings, the recommended one first; empty where it is not, or not only, a matter of these.
+    """
 
     sentence: str
     snippets: tuple[Snippet, ...] = ()
     any_of: bool = False
+    ways: tuple[Way, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

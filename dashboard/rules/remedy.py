@@ -2,12 +2,12 @@
 
 import json
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from packaging.version import Version
 
 from dashboard.fleet import SettingValue, State
-from dashboard.rules.findings import Remedy, Snippet
+from dashboard.rules.findings import Remedy, Snippet, Way
 from dashboard.vllm.field_reference import known_flags
 from dashboard.vllm.versions import build, span
 from vllm_fleet_provider.shared.identity import NO_PORT
@@ -21,9 +21,17 @@ DEFAULTS = {"env.VLLM_SERVER_DEV_MODE": frozenset({"false", "0", '"0"'})}
 IN_ANY_ORDER = frozenset({"env.VLLM_PLUGINS"})  # vLLM only tests whether a name is in it
 
 
-def set_to(wanted: Iterable[tuple[str, SettingValue]], sentence: str) -> Remedy:
-    """Return a remedy with a snippet for each (path, value) that a command line can set."""
-    return of_snippets([pasteable(path, value) for path, value in wanted], sentence)
+def set_to(wanted: Iterable[tuple[str, SettingValue]], sentence: str, *, is_everywhere: bool = False) -> Remedy:
+    """Return a remedy that sets each (path, value), with a snippet for those that a command line can set."""
+    settings = tuple(wanted)
+    found = of_snippets([pasteable(path, value) for path, value in settings], sentence)
+    return found._replace(ways=(Way(settings, is_everywhere),) if settings else ())
+
+
+def one_of(ways: Sequence[Way], sentence: str) -> Remedy:
+    """Return a remedy with alternatives that set one (path, value) each."""
+    snippets = tuple(each for way in ways for setting in way.settings if (each := pasteable(*setting)))
+    return Remedy(sentence, snippets, any_of=True, ways=tuple(ways))
 
 
 def of_snippets(optional: Iterable[Snippet | None], sentence: str) -> Remedy:

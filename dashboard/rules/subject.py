@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
 from itertools import compress
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -254,7 +255,7 @@ class PoolSubject:
         return found - self.copies if need in EVENT_PARTS else found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FleetSubject:
     """All pools, and the replicas without a pool because they were never read.
 
@@ -275,11 +276,11 @@ class FleetSubject:
     def unread(self) -> int:
         return len(self.all_replicas) - sum(len(each.members) for each in self.subjects)
 
-    @property
+    @cached_property
     def contexts(self) -> frozenset[ImpactContext]:
         return frozenset({ImpactContext.MODEL}).union(*(each.contexts for each in self.subjects))
 
-    @property
+    @cached_property
     def known_contexts(self) -> frozenset[ImpactContext]:
         return frozenset({ImpactContext.MODEL}).union(*(each.known_contexts for each in self.subjects))
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dashboard.demo import changed, read_changes
-from dashboard.demo.arguments import Changes
+from dashboard.demo.arguments import Start
 from dashboard.demo.describe import Configuration, DemoReplica, Speaks
 from dashboard.demo.pages import render
 from dashboard.fleet import SettingValue, State
@@ -47,7 +47,7 @@ def test_with_the_arguments_of_another_replica_of_its_pool_a_replica_reports_the
             continue
         removed = [flag for path, _ in one.configuration.settings if (flag := flag_of(path))]
         image = f"image: vllm/vllm-openai:v{other.configuration.version}"
-        after = changed(one, Changes(_flags(other.configuration), {}, removed, image))
+        after = changed(one, Start(_flags(other.configuration), {}, removed, image))
         assert _config(after) == _config(other)
         assert _arguments(after) == _arguments(other)
         compared += 1

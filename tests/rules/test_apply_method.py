@@ -15,7 +15,7 @@ from dashboard.rules.apply_method import (
     manual_methods,
     snippet_for,
 )
-from dashboard.rules.findings import Remedy, Snippet
+from dashboard.rules.findings import Remedy, Snippet, Way
 from vllm_fleet_provider.shared.spelling import canonical_text
 
 UNSET = SettingValue("null", State.NULL)
@@ -74,7 +74,9 @@ def test_flags_are_one_snippet_and_variables_are_their_own() -> None:
     wanted = {"cache_config.block_size": value(16), "env.A": value("1"), "scheduler_config.max_num_seqs": value(64)}
 
     assert remedy.set_to(wanted.items(), "Do it.") == Remedy(
-        "Do it.", (Snippet("flag", "--block-size 16 --max-num-seqs 64"), Snippet("env", "export A=1"))
+        "Do it.",
+        (Snippet("flag", "--block-size 16 --max-num-seqs 64"), Snippet("env", "export A=1")),
+        ways=(Way(tuple(wanted.items())),),
     )
 
 

@@ -1,7 +1,7 @@
 """What would change if a pool converged to one of its cohorts or to its baseline. Nothing is ever applied."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import NamedTuple
@@ -29,6 +29,7 @@ from dashboard.fleet import (
     cohort_letters,
 )
 from dashboard.fleet.formatting import count
+from dashboard.fleet.history import RecentEvents, SeenRollout
 from dashboard.rules.apply_method import ApplyMethod, apply_methods, manual_methods
 from dashboard.rules.capacity.graphs import are_derived_sizes
 from dashboard.rules.findings import Finding, Rollout
@@ -89,42 +90,59 @@ class WhatIf:
     @property
     def change_of_tokens(self) -> tuple[int, int]:
         """The least and the most change of the pool's tokens, on ranks that are known on both sides."""
-        adding = {
-            (replica.id, engine.dp_rank)
-            for replica in self.changes.before.replicas
-            for engine in replica.adding_engines
-        }
-        least = most = 0
-        for rank in self.ranks:
-            if rank.before is None or rank.least is None or rank.most is None:
-                continue
-            if (rank.replica, rank.dp_rank) in adding:
-                least += rank.least - rank.before
-                most += rank.most - rank.before
-        return least, most
+        return change_of_tokens(self.ranks, self.changes.before)
+
+
+def change_of_tokens(ranks: Iterable[RankForecast], before: Fleet) -> tuple[int, int]:
+    """Return the least and the most change of the tokens of a fleet, on ranks that are known on both sides."""
+    replicas = before.by_id
+    least = most = 0
+    for rank in ranks:
+        if rank.before is None or rank.least is None or rank.most is None:
+            continue
+        if any(engine.dp_rank == rank.dp_rank for engine in replicas[rank.replica].adding_engines):
+            least += rank.least - rank.before
+            most += rank.most - rank.before
+    return least, most
 
 
 def _is_reduced(finding: PersistingFinding) -> bool:
     return bool(finding.left) and not finding.unread
 
 
-class _Plan(NamedTuple):
-    """A pool and its documents after the restart. `changes` and `documents` are by the ids of the documents now.
+class PoolRestart(NamedTuple):
+    """Replicas of one pool that restart with other settings, and those that stay.
 
-    `usual` are the values of most of the pool within the ranges of a baseline.
+    The `changes`, and the `documents` afterwards, are by the ids of the documents now.
     """
+
+    restarting: tuple[Replica, ...]
+    staying: tuple[Replica, ...]
+    changes: Mapping[str, tuple[SettingChange, ...]]
+    documents: Mapping[str, Document]
+
+
+class _Goal(NamedTuple):
+    """What a pool converges to. `usual` are the values of most of it within the ranges of a baseline."""
 
     fleet: Fleet
     pool: Pool
     members: tuple[Replica, ...]
     target: Cohort | Baseline
-    changes: Mapping[str, tuple[SettingChange, ...]]
-    documents: Mapping[str, Document]
+    restart: PoolRestart
     usual: Mapping[str, SettingValue]
 
     @property
+    def changes(self) -> Mapping[str, tuple[SettingChange, ...]]:
+        return self.restart.changes
+
+    @property
+    def documents(self) -> Mapping[str, Document]:
+        return self.restart.documents
+
+    @property
     def restarting(self) -> tuple[Replica, ...]:
-        return tuple(each for each in self.members if self.changes.get(str(each.document)))
+        return self.restart.restarting
 
 
 def converge(fleet: Fleet, pool: str, target: str | Baseline) -> WhatIf:
@@ -133,20 +151,12 @@ def converge(fleet: Fleet, pool: str, target: str | Baseline) -> WhatIf:
     `target` is a cohort's letter or a baseline. Stale replicas count with their last settings. The fleet is not
     modified. Raises KeyError: no such pool, or no such cohort in it.
     """
-    plan = _plan(fleet, pool, target)
+    plan = _target(fleet, pool, target)
     restarting = plan.restarting
-    ids = {each.id for each in restarting}
-    staying = [each for each in plan.members if each.id not in ids]
-    ranks = forecast_ranks(restarting, staying, fleet.documents, plan.documents, plan.changes)
-    restarted = {
-        each.id: replica_after(each, plan.documents[key], plan.changes[key], ranks[each.id])
-        for each in restarting
-        for key in [str(each.document)]
-    }
-    after = _fleet_after(plan, restarted)
+    after, ranks = restarted_fleet(fleet, [plan.restart])
     reverted = _reverted(plan)
     changes = changes_between(fleet, after)
-    found = known_changes(changes.findings, fleet, after, ids)
+    found = known_changes(changes.findings, fleet, after, {each.id for each in restarting})
     if reverted:  # a rollout that is reverted is not fixed
         gone = (each for each in found.no_longer_found if each.finding.rule != vllm_version_differs.id)
         found = replace(found, no_longer_found=tuple(gone))
@@ -166,7 +176,7 @@ def converge(fleet: Fleet, pool: str, target: str | Baseline) -> WhatIf:
     )
 
 
-def _plan(fleet: Fleet, name: str, chosen: str | Baseline) -> _Plan:
+def _target(fleet: Fleet, name: str, chosen: str | Baseline) -> _Goal:
     pool = next((each for each in fleet.pools if each.name == name), None)
     if pool is None:
         raise KeyError(f"There is no pool {name}.")
@@ -196,7 +206,9 @@ def _plan(fleet: Fleet, name: str, chosen: str | Baseline) -> _Plan:
         for key, own in found.items()
     }
     after = {key: document_after(documents[key], each, settings) for key, each in changes.items()}
-    return _Plan(fleet, pool, members, target, changes, after, usual)
+    restarting = tuple(each for each in members if changes.get(str(each.document)))
+    staying = tuple(each for each in members if not changes.get(str(each.document)))
+    return _Goal(fleet, pool, members, target, PoolRestart(restarting, staying, changes, after), usual)
 
 
 def _changes_to_cohort(pool: Pool, target: Cohort) -> dict[str, list[SettingChange]]:
@@ -213,12 +225,27 @@ def _changes_to_cohort(pool: Pool, target: Cohort) -> dict[str, list[SettingChan
     return found
 
 
-def _fleet_after(plan: _Plan, restarted: Mapping[str, Replica]) -> Fleet:
-    fleet = plan.fleet
+def forecast(fleet: Fleet, restart: PoolRestart) -> Mapping[str, Sequence[RankForecast]]:
+    """Return the forecast of each rank that may change, by replica."""
+    return forecast_ranks(restart.restarting, restart.staying, fleet.documents, restart.documents, restart.changes)
+
+
+def restarted_fleet(
+    fleet: Fleet, restarts: Iterable[PoolRestart]
+) -> tuple[Fleet, Mapping[str, Sequence[RankForecast]]]:
+    """Return the fleet after restarts in some pools, and the forecast of each rank by replica."""
+    ranks: dict[str, Sequence[RankForecast]] = {}
+    restarted: dict[str, Replica] = {}
+    known = dict(fleet.documents)
+    for restart in restarts:
+        ranks |= forecast(fleet, restart)
+        known |= {each.id: each for each in restart.documents.values()}
+        for each in restart.restarting:
+            key = str(each.document)
+            restarted[each.id] = replica_after(each, restart.documents[key], restart.changes[key], ranks[each.id])
     if fleet.polled_at is None or not restarted:
-        return fleet
+        return fleet, ranks
     replicas = [restarted.get(each.id, each) for each in fleet.replicas]
-    known = {**fleet.documents, **{each.id: each for each in plan.documents.values()}}
     documents = {key: known[key] for key in sorted({each.document for each in replicas if each.document})}
     after = Fleet(
         fleet.name,
@@ -228,14 +255,31 @@ def _fleet_after(plan: _Plan, restarted: Mapping[str, Replica]) -> Fleet:
         documents=documents,
         ignored=fleet.ignored,
         policy=fleet.policy,
+        recent=_recent(fleet, restarted.values(), replicas),
         snapshot=fleet.snapshot,
         past=fleet.past,
         inspection=fleet.inspection,  # what it cannot see stays
     )
-    return assemble(after, fleet.polled_at, before=fleet)
+    return assemble(after, fleet.polled_at, before=fleet), ranks
 
 
-def _groups(plan: _Plan) -> Iterator[ChangeGroup]:
+def _recent(fleet: Fleet, restarted: Iterable[Replica], after: Iterable[Replica]) -> RecentEvents:
+    """Return what happened lately, with the rollouts that go on: some are seen by start times, unknown afterwards."""
+    rollouts = dict(fleet.recent.rollouts)
+    versions: dict[str | None, set[str | None]] = defaultdict(set)
+    for replica in after:
+        versions[replica.pool].add(replica.version)
+    changed = {each.pool for each in restarted}
+    for pool, own in fleet.inspection.rollouts.items():
+        if pool not in changed:
+            continue
+        rollouts.pop(pool, None)
+        if versions[pool] >= {own.old, own.new}:
+            rollouts[pool] = SeenRollout(own.old, own.new, own.began, own.last)
+    return replace(fleet.recent, rollouts=rollouts)
+
+
+def _groups(plan: _Goal) -> Iterator[ChangeGroup]:
     """Yield groups of replicas with the same changes, the largest first."""
     letters = cohort_letters([plan.pool])
     grouped: dict[tuple[SettingChange, ...], list[Replica]] = defaultdict(list)
@@ -249,7 +293,7 @@ def _groups(plan: _Plan) -> Iterator[ChangeGroup]:
         yield ChangeGroup(tuple(each.id for each in replicas), cohorts, found, methods, *in_turn(found, methods))
 
 
-def _undecided(plan: _Plan, found: Sequence[SettingChange]) -> Mapping[str, ApplyMethod]:
+def _undecided(plan: _Goal, found: Sequence[SettingChange]) -> Mapping[str, ApplyMethod]:
     """Return the changes that need a decision; none for a cohort."""
     if not isinstance(plan.target, Baseline):
         return {}
@@ -261,7 +305,7 @@ def _undecided(plan: _Plan, found: Sequence[SettingChange]) -> Mapping[str, Appl
     return manual_methods(plan.target, plan.usual, values, [each.path for each in found])
 
 
-def _reverted(plan: _Plan) -> Rollout | None:
+def _reverted(plan: _Goal) -> Rollout | None:
     rollout = plan.fleet.inspection.rollouts.get(plan.pool.name)
     if rollout is None:
         return None
@@ -269,7 +313,7 @@ def _reverted(plan: _Plan) -> Rollout | None:
     return rollout if any(plan.documents[str(each.document)].version == rollout.old for each in moved) else None
 
 
-def _silent(plan: _Plan) -> tuple[str, ...]:
+def _silent(plan: _Goal) -> tuple[str, ...]:
     """Return the replicas that need no restart but do not report all settings that others change."""
     changed = {change.path for found in plan.changes.values() for change in found}
     silent = {
@@ -280,7 +324,7 @@ def _silent(plan: _Plan) -> tuple[str, ...]:
     return tuple(each.id for each in plan.members if each.document in silent)
 
 
-def _unreported(plan: _Plan) -> tuple[str, ...]:
+def _unreported(plan: _Goal) -> tuple[str, ...]:
     """Return the settings that differ in the pool and that the target does not report."""
     paths = [each.path for each in plan.pool.differences]
     if isinstance(plan.target, Baseline):
@@ -288,7 +332,7 @@ def _unreported(plan: _Plan) -> tuple[str, ...]:
     return tuple(path for path in paths if lookup_value(plan.target.settings, path) is None)
 
 
-def _notes(plan: _Plan, after: Fleet) -> Iterator[str]:
+def _notes(plan: _Goal, after: Fleet) -> Iterator[str]:
     if loaded := [each for each in plan.restarting if each.adapters]:
         these = "a replica" if len(loaded) == 1 else f"{count(len(loaded), 'replica')}"
         yield f"LoRA adapters of {these} must be loaded again."
@@ -302,7 +346,7 @@ def _notes(plan: _Plan, after: Fleet) -> Iterator[str]:
         yield "The state of the rollout is unknown until the restart."
 
 
-def _capacity(plan: _Plan, ranks: Mapping[str, Sequence[RankForecast]], changes: Changes) -> PoolCapacityChange:
+def _capacity(plan: _Goal, ranks: Mapping[str, Sequence[RankForecast]], changes: Changes) -> PoolCapacityChange:
     """Return the KV cache of the pool before and after; a replica without engine data counts as one unknown rank.
 
     The sum after is an upper bound where that of the unchanged ranks is one: a forecast is a median.

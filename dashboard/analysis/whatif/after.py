@@ -1,7 +1,7 @@
 """Documents, replicas and their KV cache after a restart, as far as they can be known."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -12,8 +12,14 @@ from typing import NamedTuple
 from dashboard.capacity.engines import load_of
 from dashboard.capacity.outliers import devices_of
 from dashboard.compare.encoding import lookup_setting, lookup_value
+from dashboard.compare.equality import NOT_SET
+from dashboard.compare.prefix import ALGORITHM_PATH, BLOCK_SIZE_PATH, ENVIRONMENT, SEED_PATH, SEED_POLICY_PATH
 from dashboard.fleet import Basis, Document, Engine, Replica, Role, Setting, SettingChange, Source
 from dashboard.fleet.formatting import count, joined, middle_cut, one_line
+from dashboard.rules.apply_method import FOLLOWS_FROM, derived_paths
+from dashboard.rules.capacity.graphs import LARGEST, SIZES
+from dashboard.rules.connector_options import CONNECTOR, EXTRA
+from dashboard.vllm.lookahead import LOOKAHEAD
 from dashboard.vllm.merging import document_id, version_of
 from dashboard.vllm.replica import ROLE_OF, ROLES
 
@@ -87,6 +93,23 @@ LONGEST_NAME = 44  # characters of a device's name that a sentence shows
 REMEMBERED = 4096  # paths; a configuration has some 600
 
 
+# What vLLM derives from other settings at start (vllm/config/vllm.py, vllm/v1/core/kv_cache_utils.py; the provider's
+# seed policy).
+DERIVED_FROM = {
+    **FOLLOWS_FROM,
+    SIZES: (*FOLLOWS_FROM[SIZES], LARGEST),
+    SEED_POLICY_PATH: (SEED_PATH, VERSION, ALGORITHM_PATH),
+    LOOKAHEAD: ("speculative_config.method", "speculative_config.disable_lookahead_block_hashes"),
+    "cache_config.hash_block_size": (BLOCK_SIZE_PATH, "cache_config.prefix_match_unit"),
+    "cache_config.effective_attention_block_size": (BLOCK_SIZE_PATH, "parallel_config.decode_context_parallel_size"),
+    "cache_config.cache_hit_alignment_tokens": (BLOCK_SIZE_PATH, "cache_config.prefix_match_unit"),
+    "compilation_config.mode": ("model_config.enforce_eager",),
+    "compilation_config.cudagraph_mode": ("model_config.enforce_eager",),
+    CONNECTOR: ("cache_config.kv_offloading_size",),
+    f"{EXTRA}.cpu_bytes_to_use": ("cache_config.kv_offloading_size",),
+}
+
+
 class RankForecast(NamedTuple):
     """KV cache of one DP rank in tokens, before and after; None is unknown.
 
@@ -122,6 +145,33 @@ def document_after(document: Document, changes: Sequence[SettingChange], target:
         }
     ordered = MappingProxyType(dict(sorted(settings.items())))
     return Document(document_id(ordered), version_of(ordered), ordered)
+
+
+def with_derived(before: Document, after: Document, changed: Collection[str], others: Iterable[Document]) -> Document:
+    """Return a document afterwards with what vLLM derives from its `changed` settings.
+
+    That is what another document of the pool has, where its settings are the same; otherwise it becomes unknown. What
+    a replica sets itself stays.
+    """
+    own = before.settings
+    is_set = FOLLOWS_FROM.keys() - derived_paths(own)
+    settings = dict(after.settings)
+    for path, sources in DERIVED_FROM.items():
+        if path not in settings or path in is_set or path in changed or not set(sources).intersection(changed):
+            continue
+        wanted = [lookup_value(after.settings, each) for each in sources]
+        like = (each for each in others if [lookup_value(each.settings, source) for source in sources] == wanted)
+        known = next((found for each in like if (found := lookup_setting(each.settings, path))), None)
+        if known is not None:
+            settings[path] = known
+        elif path == SEED_POLICY_PATH and SEED_PATH in changed and lookup_value(settings, SEED_PATH) != NOT_SET:
+            settings[path] = settings[path]._replace(value=ENVIRONMENT)
+        else:
+            del settings[path]
+    if settings == after.settings:
+        return after
+    ordered = MappingProxyType(settings)
+    return Document(document_id(ordered), after.version, ordered)
 
 
 def _set(settings: dict[str, Setting], change: SettingChange, target: Mapping[str, Setting]) -> None:

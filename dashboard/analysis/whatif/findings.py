@@ -40,7 +40,7 @@ def known_changes(changes: FindingChanges, before: Fleet, after: Fleet, restarte
         _lost_on,
         before={each.id: each for each in before.replicas if each.id in restarted},
         after={each.id: each for each in after.replicas if each.id in restarted},
-        documents=after.documents,
+        documents={**before.documents, **after.documents},
     )
     new = [each for each in changes.new if not each.is_suppressed]
     persisting = [each for each in changes.persisting if not each.is_suppressed_before and not each.is_suppressed_after]
@@ -92,13 +92,20 @@ def _is_lost(paths: Sequence[str], before: Replica, after: Replica, documents: M
         return True
     settings = documents[str(after.document)].settings
     others = [path for path in paths if not path.startswith(ROUTE)]
+    if len(others) < len(paths) and all(_has_same(each, before, after, documents) for each in others):
+        return True  # the route still answers, unless a setting that opens it changed
     for path in others:
         if path == FINGERPRINT or path.startswith(MEASURED):
             if not path.startswith(ENGINES) or _has_other_tokens(before, after):
                 return True
         elif not path.startswith(STAYING) and path not in after.identity and lookup_value(settings, path) is None:
             return True
-    return bool(paths) and not others
+    return False
+
+
+def _has_same(path: str, before: Replica, after: Replica, documents: Mapping[str, Document]) -> bool:
+    sides = (documents[str(each.document)].settings for each in (before, after))
+    return len({lookup_value(each, path) for each in sides}) == 1
 
 
 def _has_other_tokens(before: Replica, after: Replica) -> bool:

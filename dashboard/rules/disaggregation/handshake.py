@@ -23,6 +23,7 @@ from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severi
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import setting_piece, write
 from dashboard.rules.subject import PairSubject, PoolSubject, group_by_native
+from dashboard.rules.value_equivalence import YES
 from dashboard.vllm.versions import History, answer_at
 from vllm_fleet_provider.shared.spelling import canonical_text
 
@@ -382,10 +383,9 @@ def handshake_check_is_off(pool: PoolSubject) -> Iterator[Draft]:
     values = pool.of_documents(lambda settings: option(settings, CHECK))
     off = tuple(replica for replica, each in values.items() if each is False)
     if off and not pool.is_ignored(path):
-        flag = Snippet("flag", f"--kv-transfer-config.{path.partition('.')[2]} true")
         yield Draft(
             off,
             write(setting_piece(path), " is ", value("false"), "; NIXL does not check compatibility."),
             (Evidence(path, "false", State.REPORTED, off),),
-            Remedy("Switch the check on and restart these replicas.", (flag,)),
+            remedy.set_to([(path, YES)], "Switch the check on and restart these replicas."),
         )

@@ -16,7 +16,7 @@ from dashboard.rules import remedy
 from dashboard.rules.connector_options import native
 from dashboard.rules.differences import pool_differences
 from dashboard.rules.domain import Router
-from dashboard.rules.findings import Confidence, Draft, Remedy, Severity, Snippet, UnevaluatedReplicas
+from dashboard.rules.findings import Confidence, Draft, Remedy, Severity, Snippet, UnevaluatedReplicas, Way
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import PREFIX_CACHING, caching, evidence_of, expectation
 from dashboard.rules.sentences import MAX_VALUES, write
@@ -129,11 +129,11 @@ def _router_remedy(pool: PoolSubject, sizes: Holders, own: SettingValue, expecte
     total, replicas = sum(map(len, sizes.values())), sizes[own]
     wanted = SettingValue(json.dumps(expected), State.REPORTED)
     matching = sizes.get(wanted, ())
-    flags = _block_flags(pool.only(replicas), own, pool.only(matching[:1]), wanted)
+    sizes_to_set = _block_sizes(pool.only(replicas), own, pool.only(matching[:1]), wanted)
     restart = f"these replicas with {expected:,} tokens per block"
     if len(replicas) * 2 <= total:
         others = f", as {len(matching):,} of {total:,} replicas" if matching else ""
-        return Remedy(f"Restart {restart}{others}.", flags)
+        return remedy.set_to(sizes_to_set, f"Restart {restart}{others}.")
     tokens = _loaded(own)
     share = "all replicas" if len(replicas) == total else f"{len(replicas):,} of {total:,} replicas"
     sentence = (
@@ -146,18 +146,19 @@ def _router_remedy(pool: PoolSubject, sizes: Holders, own: SettingValue, expecte
             Snippet("yaml", f"tokenProcessorConfig:\n  blockSizeTokens: {tokens}"),
             Snippet("env", f"export DYN_KV_CACHE_BLOCK_SIZE={tokens}"),
         ]
-    return Remedy(sentence, (*router, *flags), any_of=True)
+    flags = remedy.set_to(sizes_to_set, sentence)
+    return Remedy(sentence, (*router, *flags.snippets), any_of=True, ways=flags.ways)
 
 
-def _block_flags(
+def _block_sizes(
     odd: PoolSubject, own: SettingValue, matching: PoolSubject, expected: SettingValue
-) -> tuple[Snippet, ...]:
-    """Return the flags of a replica with the router's size; without one, the block size if it alone decides."""
+) -> list[tuple[str, SettingValue]]:
+    """Return what a replica with the router's size has; without one, the block size if it alone decides."""
     if matching.members:
         wanted = [(path, size) for path in (BLOCK_SIZE, DCP) for size in matching.values(path)]
     else:
         wanted = [(BLOCK_SIZE, expected)] if tuple(odd.values(BLOCK_SIZE)) == (own,) else []
-    return remedy.set_to([(path, size) for path, size in wanted if tuple(odd.values(path)) != (size,)], "").snippets
+    return [(path, size) for path, size in wanted if tuple(odd.values(path)) != (size,)]
 
 
 @rule("RT-03", needs=(MATCH_UNIT, HASH_BLOCK, ALIGNMENT), needs_any=True)
@@ -209,11 +210,11 @@ def _with_unit(draft: Draft) -> Draft:
     usual = [each for each in sizes if each.is_reference]
     is_choice = draft.remedy.any_of and not usual
     wanted = sizes[:MAX_VALUES] if is_choice else usual
-    snippets = [remedy.pasteable(MATCH_UNIT, SettingValue(each.value, each.state)) for each in wanted]
+    ways = [Way(((MATCH_UNIT, SettingValue(each.value, each.state)),)) for each in wanted]
     sentence = "Set `block_size` and `prefix_match_unit` as on the rest of the pool and restart these replicas."
     if is_choice:
         sentence = "Choose one `block_size` and `prefix_match_unit` for the pool and restart the other replicas."
-    return replace(draft, remedy=Remedy(sentence, tuple(each for each in snippets if each), any_of=is_choice))
+    return replace(draft, remedy=remedy.one_of(ways, sentence)._replace(any_of=is_choice))
 
 
 def _effective_unit(unit: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:

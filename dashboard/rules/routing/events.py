@@ -13,7 +13,7 @@ from dashboard.fleet.formatting import LONG_TEXT, count
 from dashboard.rules import remedy
 from dashboard.rules.differences import pool_differences
 from dashboard.rules.domain import CERTAIN, EVENTS, PUBLISHER, Router
-from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Snippet, UnevaluatedReplicas
+from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Snippet, UnevaluatedReplicas, Way
 from dashboard.rules.identity.addresses import DP_RANK, ENDPOINT, REPLAY
 from dashboard.rules.registry import rule
 from dashboard.rules.selection import VERSION, evidence_of, expectation, most_used_version, publication, publishing
@@ -354,8 +354,7 @@ def _endpoint_remedy(pool: PoolSubject, draft: Draft) -> Remedy:
     whole = [(each.path, value) for each in rows if (value := _whole_endpoint(pool, each)) is not None]
     if not is_choice:
         return remedy.set_to(whole, draft.remedy.sentence)
-    choices = (remedy.pasteable(*each) for each in whole[:MAX_VALUES])
-    return draft.remedy._replace(snippets=tuple(each for each in choices if each))
+    return remedy.one_of([Way((each,)) for each in whole[:MAX_VALUES]], draft.remedy.sentence)
 
 
 def _whole_endpoint(pool: PoolSubject, row: Evidence) -> SettingValue | None:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 
+from dashboard.compare.equality import NOT_SET
 from dashboard.compare.hashes import group_by_hashes
 from dashboard.compare.prefix import (
     DEFAULT,
@@ -20,7 +21,7 @@ from dashboard.fleet import Setting, SettingValue, State
 from dashboard.fleet.formatting import shortlist, uncapitalized
 from dashboard.rules import remedy
 from dashboard.rules.domain import SeedPolicy
-from dashboard.rules.findings import Evidence, Remedy, Snippet
+from dashboard.rules.findings import Evidence, Remedy, Way
 from dashboard.rules.routing.hashes import HASH_ALGORITHM, wanted_algorithm
 from dashboard.rules.selection import VERSION, evidence_of, most_used_version
 from dashboard.rules.sentences import MAX_VALUES, to_text
@@ -32,6 +33,7 @@ VARIABLE = "PYTHONHASHSEED"
 FROM_VARIABLE = SettingValue(ENVIRONMENT, State.REPORTED)
 UNSEEDED = (DEFAULT, RANDOM)
 ZERO = SettingValue("0", State.REPORTED)
+SEED_EVERYWHERE = Way(((SEED, ZERO),), is_everywhere=True)
 FIRST_FIXED = SettingValue('"0.29.0"', State.REPORTED)
 REPRODUCIBLE = SettingValue('"sha256_cbor"', State.REPORTED)
 DECLARED = f"seed_policy: {SeedPolicy.ENVIRONMENT}"
@@ -118,16 +120,15 @@ def same_seed(seed: SettingValue) -> Remedy:
 
 def unset_seed() -> Remedy:
     """Return how to remove the variable."""
-    return Remedy(f"Unset `{VARIABLE}` on these replicas and restart them.", (Snippet("env", f"unset {VARIABLE}"),))
+    return remedy.set_to([(SEED, NOT_SET)], f"Unset `{VARIABLE}` on these replicas and restart them.")
 
 
 def one_seed(*, may_be_unset: bool = False) -> Remedy:
     """Return how to set one seed on all replicas; where they then have a fixed one, alternatively none."""
-    found = remedy.set_to([(SEED, ZERO)], f"{SET_EVERYWHERE}.")
     if not may_be_unset:
-        return found
-    sentence = f"{SET_EVERYWHERE}, or unset it on all of them."
-    return Remedy(sentence, (*found.snippets, *unset_seed().snippets), any_of=True)
+        return remedy.set_to([(SEED, ZERO)], f"{SET_EVERYWHERE}.", is_everywhere=True)
+    ways = [Way(((SEED, seed),), is_everywhere=True) for seed in (ZERO, NOT_SET)]
+    return remedy.one_of(ways, f"{SET_EVERYWHERE}, or unset it on all of them.")
 
 
 def like_the_fixed(pool: PoolSubject, seeds: Seeds, fixed: Seeds, *, is_certain: bool) -> Remedy:
@@ -137,21 +138,22 @@ def like_the_fixed(pool: PoolSubject, seeds: Seeds, fixed: Seeds, *, is_certain:
     if own.path == VERSION:
         version = most_used_version(part)
         sentence = f"Update these replicas to vLLM {to_text(version)} like the others (ID-08). Or {seed_everywhere}."
-        return _alternatives(pool, sentence, [(VERSION, version), (SEED, ZERO)], is_certain=is_certain)
+        ways = [Way(((VERSION, version),)), SEED_EVERYWHERE]
+        return _alternatives(pool, sentence, ways, is_certain=is_certain)
     algorithm = next(iter(part.values(HASH_ALGORITHM)))
     sentence = (
         f"Set {to_text(algorithm)}, whose seed is fixed, on these replicas: this also fixes RT-05. "
         f"Or run {to_text(own.value)} on every replica and {seed_everywhere}."
     )
-    return _alternatives(pool, sentence, [(HASH_ALGORITHM, algorithm)], is_certain=is_certain)
+    return _alternatives(pool, sentence, [Way(((HASH_ALGORITHM, algorithm),))], is_certain=is_certain)
 
 
 def end_random_seeds(pool: PoolSubject, seeds: Seeds, *, is_certain: bool) -> Remedy:
     """Return how to set one seed, or where that is enough and the router has no algorithm, a different algorithm."""
-    sentence, ways = SET_EVERYWHERE, [(SEED, ZERO)]
+    sentence, ways = SET_EVERYWHERE, [SEED_EVERYWHERE]
     if VERSION not in {seed.path for seed in seeds.values()} and pool.domain.expects.hash_algorithm is None:
         sentence += f", or use {to_text(REPRODUCIBLE)}, whose seed is fixed, on every replica"
-        ways.append((HASH_ALGORITHM, REPRODUCIBLE))
+        ways.append(Way(((HASH_ALGORITHM, REPRODUCIBLE),), is_everywhere=True))
     return _alternatives(pool, f"{sentence}.", ways, is_certain=is_certain)
 
 
@@ -172,12 +174,9 @@ def routers_fixed_seed(pool: PoolSubject, seed: HashSeed, fixed: Seeds) -> Remed
     return _with_declaration(pool, remedy.set_to([(path, value)], f"{sentence} {other}"))
 
 
-def _alternatives(
-    pool: PoolSubject, sentence: str, ways: Sequence[tuple[str, SettingValue]], *, is_certain: bool
-) -> Remedy:
+def _alternatives(pool: PoolSubject, sentence: str, ways: Sequence[Way], *, is_certain: bool) -> Remedy:
     """Return alternatives; where it is unknown whether the variable is set, also to declare it."""
-    snippets = tuple(each for way in ways if (each := remedy.pasteable(*way)))
-    found = Remedy(sentence, snippets, any_of=len(ways) > 1)
+    found = remedy.one_of(ways, sentence)._replace(any_of=len(ways) > 1)
     if is_certain:
         return found
     return _with_declaration(

@@ -104,7 +104,7 @@ def _off_everywhere(pool: PoolSubject, off: tuple[str, ...]) -> Draft:
             f"{fix.sentence} Where no router uses prefixes, set `router: {Router.NONE}` for this pool in fleet.yaml."
         )
         snippets = (*fix.snippets, remedy.declaration(pool.name, f"router: {Router.NONE}"))
-        fix = Remedy(sentence, snippets, any_of=True)
+        fix = Remedy(sentence, snippets, any_of=True, ways=fix.ways)
     return Draft(
         off,
         write("Prefix caching is ", value("off"), f" on all {count(len(off), 'replica')} that report it{behind}."),

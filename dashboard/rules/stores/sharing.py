@@ -116,8 +116,7 @@ def _with_revision(pool: PoolSubject, draft: Draft) -> Draft:
     has_model = any(each.path == MODEL for each in draft.evidence)
     if not has_model or revision is None or revision in {NOT_SET, *pool.only(draft.replicas).values(REVISION)}:
         return draft
-    snippets = [*draft.remedy.snippets, remedy.pasteable(REVISION, revision)]
-    return replace(draft, remedy=remedy.of_snippets(snippets, draft.remedy.sentence))
+    return replace(draft, remedy=_extended(draft.remedy, after=[(REVISION, revision)]))
 
 
 def separating(draft: Draft, compared: HoldersByPath) -> list[str]:
@@ -219,8 +218,17 @@ def _with_connector(pool: PoolSubject, draft: Draft) -> Remedy:
     known = {replica: value for value, ids in pool.values(CONNECTOR).items() for replica in ids}
     if sizes[False].state is not State.NULL or known.get(sizes[True].replicas[0]) != OFFLOADS:
         return draft.remedy
-    connector = [remedy.pasteable(CONNECTOR, OFFLOADS), remedy.pasteable(ROLE, BOTH)]
-    return remedy.of_snippets([*connector, *draft.remedy.snippets], draft.remedy.sentence)
+    return _extended(draft.remedy, before=[(CONNECTOR, OFFLOADS), (ROLE, BOTH)])
+
+
+def _extended(
+    fix: Remedy, before: Sequence[tuple[str, SettingValue]] = (), after: Sequence[tuple[str, SettingValue]] = ()
+) -> Remedy:
+    """Return a remedy that sets more; without a majority there is a choice, and nothing can be added to it."""
+    if fix.any_of:
+        return fix
+    (way,) = fix.ways
+    return remedy.set_to((*before, *way.settings, *after), fix.sentence)
 
 
 @rule("SH-04", needs=(CONNECTOR,))

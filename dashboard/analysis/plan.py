@@ -1,0 +1,442 @@
+"""The fix plan of a fleet: findings with one remedy are one cause, priced by the what-if. Nothing is ever applied."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from dashboard.analysis.assembly import Fleet, by_pool
+from dashboard.analysis.changes.comparison import RAN, finding_changes
+from dashboard.analysis.whatif import PoolRestart, change_of_tokens, forecast, restarted_fleet
+from dashboard.analysis.whatif.after import VERSION, document_after, with_derived
+from dashboard.analysis.whatif.findings import known_changes
+from dashboard.analysis.whatif.paste import ChangeGroup, in_turn
+from dashboard.compare.encoding import lookup_value
+from dashboard.compare.equality import NOT_SET
+from dashboard.fleet import Document, Replica, Setting, SettingChange, SettingValue
+from dashboard.rules.apply_method import ApplyMethod, apply_methods
+from dashboard.rules.capacity.graphs import are_derived_sizes
+from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.findings import Finding, Severity, Way
+from dashboard.rules.registry import Scope
+
+MOST_CHOICES = 3  # of one cause
+# Ways in which a setting gets its value; without one of them there is nothing to change.
+CHANGED_BY = frozenset(ApplyMethod) - {ApplyMethod.FOLLOWS, ApplyMethod.MISFIT, ApplyMethod.OPEN}
+
+Wanted = dict[str, dict[str, SettingValue]]  # the values to set by replica and path
+Applied = dict[object, tuple[tuple[SettingChange, ...], Document]]  # changes of documents, and these afterwards
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """One way to end a cause: what to set where, and what the what-if predicts.
+
+    `groups` are replicas with equal changes. `fixed` and `new` are findings; those `open` are known only after the
+    restart. `tokens` are the least and the most change of the KV cache on ranks that are known on both sides;
+    `unknown_ranks` are not. `gained` replicas share prefixes with their pool that did not.
+    """
+
+    groups: tuple[ChangeGroup, ...]
+    fixed: tuple[Finding, ...]
+    new: tuple[Finding, ...] = ()
+    open: tuple[Finding, ...] = ()
+    tokens: tuple[int, int] = (0, 0)
+    unknown_ranks: int = 0
+    gained: int = 0
+
+    @property
+    def replicas(self) -> tuple[str, ...]:
+        """The replicas to restart."""
+        return tuple(sorted(each for group in self.groups for each in group.replicas))
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Findings with one remedy, the worst first.
+
+    `key` names what changes: paths of settings with `+` between, or the id of the rule whose remedy is another action.
+    Several `fixes` contradict each other: one of them is to be chosen, the recommended one is the first. Without any
+    the effect is not predicted.
+    """
+
+    key: str
+    findings: tuple[Finding, ...]
+    fixes: tuple[Fix, ...] = ()
+
+    @property
+    def severity(self) -> Severity:
+        return self.findings[0].severity
+
+    @property
+    def replicas(self) -> tuple[str, ...]:
+        """The replicas to restart, or those that an action is about."""
+        if self.fixes:
+            return self.fixes[0].replicas
+        return tuple(sorted({each for finding in self.findings for each in finding.replicas}))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The causes of all active findings, in the order in which to end them."""
+
+    causes: tuple[Cause, ...] = ()
+
+    def causes_of(self, finding: str) -> tuple[Cause, ...]:
+        """Return the causes that end the finding with this id."""
+        return tuple(each for each in self.causes if any(own.id == finding for own in each.findings))
+
+    def of_pool(self, pool: str) -> "Plan":
+        """Return the causes with findings in a pool, whole."""
+        return Plan(tuple(each for each in self.causes if any(pool in own.pools for own in each.findings)))
+
+    @property
+    def restarts(self) -> frozenset[str]:
+        """The replicas that the recommended fixes restart."""
+        return frozenset(each for cause in self.causes if cause.fixes for each in cause.fixes[0].replicas)
+
+
+class _Proposal(NamedTuple):
+    """What findings propose for one set of settings: choices by pool, and the ids of these findings."""
+
+    choices: dict[str, list[Wanted]]
+    findings: set[str]
+
+    def at(self, number: int) -> Mapping[str, Wanted]:
+        """Return one choice of all pools; a pool with fewer choices stays at its recommended one."""
+        return {pool: (own[number] if number < len(own) else own[0]) for pool, own in self.choices.items()}
+
+
+class _PoolGroup(NamedTuple):
+    """Pools that are evaluated together, with their findings. Where `content` is equal, equal changes do the same."""
+
+    pools: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    content: tuple[object, ...]
+
+
+class _Change(NamedTuple):
+    """One change to price: restarts by pool, parts that are equal and change equally, and the ids of its findings."""
+
+    restarts: Mapping[str, PoolRestart]
+    alike: Sequence[Sequence[_PoolGroup]]
+    proposing: Collection[str]
+
+    @property
+    def replicas(self) -> frozenset[str]:
+        return frozenset(each.id for restart in self.restarts.values() for each in restart.restarting)
+
+
+class _Effect(NamedTuple):
+    """Findings that end, new ones, and those of which only the restart tells."""
+
+    ended: tuple[Finding, ...] = ()
+    new: tuple[Finding, ...] = ()
+    open: tuple[Finding, ...] = ()
+
+
+def plan_of(fleet: Fleet) -> Plan:
+    """Return the fix plan of a fleet: of equally bad causes first those that let more replicas share per restart.
+
+    A finding belongs to each cause that ends it. A cause whose findings all end with others is left out.
+    """
+    if fleet.polled_at is None:
+        return Plan()
+    active = {each.id: each for each in fleet.inspection.findings}
+    proposals, parts = _proposals(fleet), _parts(fleet)
+    changes = {
+        (paths, number): _change_of(fleet, parts, proposal.at(number), proposal.findings)
+        for paths, proposal in proposals.items()
+        for number in range(min(max(map(len, proposal.choices.values())), MOST_CHOICES))
+    }
+    effects = dict(zip(changes, _effects(fleet, list(changes.values())), strict=True))
+    causes = []
+    for paths in proposals:
+        own = [(changes[key], effect) for key, effect in effects.items() if key[0] == paths and effect.ended]
+        if own:
+            ids = {each.id for _, effect in own for each in effect.ended}
+            ended = tuple(each for each in active.values() if each.id in ids)
+            causes.append(Cause("+".join(paths), ended, tuple(_fix(fleet, *each) for each in own)))
+    kept = _needed(causes)
+    left = active.keys() - {each.id for cause in kept for each in cause.findings}
+    kept += _actions(each for each in active.values() if each.id in left)
+    return Plan(tuple(sorted(kept, key=_place)))
+
+
+def _needed(causes: Iterable[Cause]) -> list[Cause]:
+    """Return the causes without those whose findings all end with others that end more of them, or by less."""
+    kept: list[Cause] = []
+    covered: set[str] = set()
+    for cause in sorted(causes, key=lambda each: (each.severity.rank, -len(each.findings), len(each.replicas))):
+        own = {each.id for each in cause.findings}
+        if not own <= covered:
+            kept.append(cause)
+            covered |= own
+    return kept
+
+
+def _place(cause: Cause) -> tuple[object, ...]:
+    gained = cause.fixes[0].gained / len(cause.fixes[0].replicas) if cause.fixes else 0.0
+    return (cause.severity.rank, -gained, cause.key)
+
+
+def _actions(findings: Iterable[Finding]) -> Iterator[Cause]:
+    """Yield what no change of settings ends, by rule."""
+    by_rule: dict[str, list[Finding]] = defaultdict(list)
+    for each in findings:
+        by_rule[each.rule].append(each)
+    for rule, found in by_rule.items():
+        yield Cause(rule, tuple(found))
+
+
+def _proposals(fleet: Fleet) -> Mapping[tuple[str, ...], _Proposal]:
+    """Return what the remedies of findings set, by the settings of the recommended way. Equal ones are one."""
+    found: dict[tuple[str, ...], _Proposal] = {}
+    members: dict[str, list[Replica]] = defaultdict(list)
+    for each in fleet.replicas:
+        members[each.pool or ""].append(each)
+    for finding in fleet.inspection.findings:
+        ways = [each for each in finding.remedy.ways if _can_be_set(fleet, each)]
+        if not ways:
+            continue
+        proposal = found.setdefault(
+            tuple(sorted(path for path, _ in ways[0].settings)), _Proposal(defaultdict(list), set())
+        )
+        proposal.findings.add(finding.id)
+        ids = set(finding.replicas)
+        for pool in finding.pools:
+            for number, way in enumerate(ways):
+                concerned = [each for each in members[pool] if way.is_everywhere or each.id in ids]
+                if wanted := {each.id: dict(own) for each in concerned if (own := _missing(fleet, each, way))}:
+                    _add(proposal.choices[pool], number, wanted)
+    return {paths: each for paths, each in found.items() if each.choices}
+
+
+def _can_be_set(fleet: Fleet, way: Way) -> bool:
+    """Return whether a setting of a way has a flag, a variable or an image, and none of them is ignored."""
+    if any(fnmatchcase(path, glob) for path, _ in way.settings for glob in fleet.ignored):
+        return False
+    return not CHANGED_BY.isdisjoint(apply_methods(dict(way.settings), derives_sizes=False).values())
+
+
+def _missing(fleet: Fleet, replica: Replica, way: Way) -> Mapping[str, SettingValue]:
+    """Return the values of a way that a replica does not have; none for one whose settings were never read."""
+    if replica.document is None:
+        return {}
+    settings = fleet.documents[replica.document].settings
+    own = {path: lookup_value(settings, path) for path, _ in way.settings}
+    return {path: value for path, value in way.settings if not _is_same(own[path], value)}
+
+
+def _is_same(own: SettingValue | None, wanted: SettingValue) -> bool:
+    """Return whether a reported value is the wanted one; a variable may be reported as a number or as text."""
+    return own is not None and own.state is wanted.state and own.value.strip('"') == wanted.value.strip('"')
+
+
+def _add(choices: list[Wanted], number: int, wanted: Wanted) -> None:
+    """Add the values of the way with this number to the first choice from there that they do not contradict."""
+    for choice in choices[number:]:
+        both = choice.keys() & wanted.keys()
+        if all(choice[each].get(path, value) == value for each in both for path, value in wanted[each].items()):
+            for each, values in wanted.items():
+                choice.setdefault(each, {}).update(values)
+            return
+    choices.append(wanted)
+
+
+def _parts(fleet: Fleet) -> list[_PoolGroup]:
+    """Return the pools of a fleet, those that prefill and decode together as one part."""
+    together: dict[str, set[str]] = {pool.name: {pool.name} for pool in fleet.pools}
+    for outcome in fleet.inspection.outcomes:
+        if BY_ID[outcome.rule].scope is Scope.PAIR:
+            both = set().union(*(together[pool] for pool in outcome.pools))
+            together |= dict.fromkeys(both, both)
+    replicas, found = by_pool(fleet.replicas), defaultdict(list)
+    for finding in fleet.inspection.findings:
+        for pool in finding.pools:
+            found[pool].append(finding)
+    parts = []
+    for pools in {min(each): sorted(each) for each in together.values()}.values():
+        findings = dict.fromkeys(each for pool in pools for each in found[pool])
+        content = tuple(
+            (
+                fleet.inspection.domains[pool],
+                tuple(sorted(Counter((str(each.document), each.fresh) for each in replicas[pool]).items())),
+                tuple((each.rule, each.severity, each.paths, len(each.replicas)) for each in found[pool]),
+            )
+            for pool in pools
+        )
+        parts.append(_PoolGroup(tuple(pools), tuple(findings), content))
+    return parts
+
+
+def _change_of(
+    fleet: Fleet, parts: Sequence[_PoolGroup], wanted: Mapping[str, Wanted], proposing: Collection[str]
+) -> _Change:
+    restarts: dict[str, PoolRestart] = {}
+    known: Applied = {}
+    alike: dict[object, list[_PoolGroup]] = defaultdict(list)
+    for part in parts:
+        own = {pool: _restart(fleet, pool, wanted[pool], known) for pool in part.pools if pool in wanted}
+        if own:
+            restarts |= own
+            alike[part.content, tuple(_shape(own.get(pool)) for pool in part.pools)].append(part)
+    return _Change(restarts, list(alike.values()), proposing)
+
+
+def _fix(fleet: Fleet, change: _Change, effect: _Effect) -> Fix:
+    restarts = change.restarts.values()
+    ranks = [rank for each in restarts for own in forecast(fleet, each).values() for rank in own]
+    return Fix(
+        groups=tuple(_groups(restarts)),
+        fixed=effect.ended,
+        new=effect.new,
+        open=effect.open,
+        tokens=change_of_tokens(ranks, fleet),
+        unknown_ranks=sum(rank.before is None or rank.after is None for rank in ranks),
+    )
+
+
+def _effects(fleet: Fleet, changes: Sequence[_Change]) -> list[_Effect]:
+    """Return the effect of each change.
+
+    Of parts of the fleet that are equal and change equally, one is evaluated: what ends there, ends in the others.
+    Changes of different parts are evaluated together. One that brings new findings, or ends some that are in several
+    parts, is evaluated once more, whole and alone.
+    """
+    found: dict[int, _Effect] = {}
+    for batch in _batches(changes):
+        together = [own for number, pools in batch for pool, own in changes[number].restarts.items() if pool in pools]
+        effect = _evaluated(fleet, together, {each for number, _ in batch for each in changes[number].proposing})
+        for number, pools in batch:
+            change = changes[number]
+            mine = _Effect(*(tuple(each for each in side if pools.issuperset(each.pools)) for side in effect))
+            spanning = (each for side in effect for each in side if not pools.issuperset(each.pools))
+            if mine.new or any(not pools.isdisjoint(each.pools) for each in spanning):
+                found[number] = _evaluated(fleet, change.restarts.values(), change.proposing)
+            else:
+                found[number] = _in_others(mine, change.alike, pools)
+    return [found[number] for number in range(len(changes))]
+
+
+def _batches(changes: Sequence[_Change]) -> list[list[tuple[int, set[str]]]]:
+    """Return changes that can be evaluated together, by number, each with the pools of one part of those alike."""
+    batches: list[tuple[set[str], list[tuple[int, set[str]]]]] = []
+    for number, change in enumerate(changes):
+        for used, batch in (*batches, (set[str](), list[tuple[int, set[str]]]())):
+            free = [next((each for each in parts if used.isdisjoint(each.pools)), None) for parts in change.alike]
+            if None in free:
+                continue
+            pools = {pool for part in free if part is not None for pool in part.pools}
+            if not batch:
+                batches.append((used, batch))
+            batch.append((number, pools))
+            used.update(pools)
+            break
+    return [batch for _, batch in batches]
+
+
+def _in_others(effect: _Effect, alike: Iterable[Sequence[_PoolGroup]], pools: Collection[str]) -> _Effect:
+    """Return the effect in all parts, given that in those with these pools."""
+    twins: dict[str, list[Finding]] = defaultdict(list)
+    for parts in alike:
+        evaluated = next(each for each in parts if each.pools[0] in pools)
+        for part in parts:
+            for own, same in zip(evaluated.findings, part.findings, strict=True):
+                twins[own.id].append(same)
+    return _Effect(*(tuple(twin for each in side for twin in twins[each.id]) for side in effect))
+
+
+def _shape(restart: PoolRestart | None) -> object:
+    """Return what a restart changes, the same for pools that change equally."""
+    if restart is None:
+        return None
+    numbers = Counter(str(each.document) for each in restart.restarting)
+    return tuple(sorted((number, restart.documents[key].id, key) for key, number in numbers.items()))
+
+
+def _evaluated(fleet: Fleet, restarts: Iterable[PoolRestart], proposing: Collection[str]) -> _Effect:
+    """Return what restarts change: findings that end, new ones, and those of which only the restart tells.
+
+    A finding on measured values that its own remedy ends does end, although they are not known before the restart: its
+    rule was evaluated on settings. One that no rule can see after the change is open.
+    """
+    every = list(restarts)
+    after, _ = restarted_fleet(fleet, every)
+    ids = {each.id for restart in every for each in restart.restarting}
+    changes = known_changes(finding_changes(fleet, after), fleet, after, ids)
+    fixed = {each.finding.id for each in changes.fixed}
+    gone = changes.no_longer_found
+    ended = [
+        each for each in gone if each.finding.id in fixed or (each.finding.id in proposing and each.outcome in RAN)
+    ]
+    return _Effect(
+        tuple(each.finding for each in ended),
+        tuple(each.finding for each in changes.new),
+        tuple(each.finding for each in gone if each not in ended),
+    )
+
+
+def _restart(fleet: Fleet, pool: str, wanted: Wanted, known: Applied) -> PoolRestart:
+    """Return the restart of some replicas of a pool. Equal documents of pools with equal documents change once."""
+    members = [each for each in fleet.replicas if each.pool == pool]
+    documents = {key: fleet.documents[key] for key in sorted({each.document for each in members if each.document})}
+    changes: dict[str, tuple[SettingChange, ...]] = {}
+    after: dict[str, Document] = {}
+    for each in members:
+        if each.id not in wanted or str(each.document) in changes:
+            continue
+        document = documents[str(each.document)]
+        own = tuple(_change(document, path, value, documents.values()) for path, value in wanted[each.id].items())
+        key = (document.id, own, *documents)
+        if key not in known:
+            known[key] = _applied(document, own, documents.values())
+        changes[document.id], after[document.id] = known[key]
+    return PoolRestart(
+        tuple(each for each in members if each.id in wanted),
+        tuple(each for each in members if each.id not in wanted),
+        changes,
+        after,
+    )
+
+
+def _change(document: Document, path: str, wanted: SettingValue, others: Iterable[Document]) -> SettingChange:
+    """Return the change of a setting, its value as other replicas of the pool spell it."""
+    spelled = (lookup_value(each.settings, path) for each in others)
+    after = next((each for each in spelled if _is_same(each, wanted)), wanted)
+    return SettingChange(path, lookup_value(document.settings, path) or NOT_SET, after or wanted)
+
+
+def _applied(
+    document: Document, changes: Sequence[SettingChange], others: Collection[Document]
+) -> tuple[tuple[SettingChange, ...], Document]:
+    """Return all changes of a document, with those of derived settings, and the document afterwards."""
+    changed = {each.path for each in changes}
+    like = (each for each in others if all(lookup_value(each.settings, own.path) == own.after for own in changes))
+    unlike: Mapping[str, Setting] = {} if VERSION in changed else document.settings
+    target = next((each.settings for each in like), unlike)
+    after = with_derived(document, document_after(document, changes, target), changed, others)
+    derived = [
+        SettingChange(path, own, new)
+        for path in after.settings
+        if path not in changed
+        and (own := lookup_value(document.settings, path)) is not None
+        and (new := lookup_value(after.settings, path)) is not None
+        and own != new
+    ]
+    return tuple(sorted([*changes, *derived])), after
+
+
+def _groups(restarts: Iterable[PoolRestart]) -> Iterator[ChangeGroup]:
+    """Yield groups of replicas with the same changes, of whatever pools, the largest first."""
+    grouped: dict[tuple[SettingChange, ...], list[str]] = defaultdict(list)
+    derives: dict[tuple[SettingChange, ...], bool] = {}
+    for restart in restarts:
+        for each in restart.restarting:
+            own = restart.changes[str(each.document)]
+            grouped[own].append(each.id)
+            derives[own] = are_derived_sizes(restart.documents[str(each.document)].settings)
+    for changes, replicas in sorted(grouped.items(), key=lambda item: (-len(item[1]), sorted(item[1]))):
+        methods = apply_methods({each.path: each.after for each in changes}, derives_sizes=derives[changes])
+        yield ChangeGroup(tuple(sorted(replicas)), (), changes, methods, *in_turn(changes, methods))
