@@ -70,31 +70,34 @@ def cause_text(cell: SharingCell) -> str:
 
 
 def sharing_text(verdict: SharingVerdict, replicas: Mapping[str, Replica]) -> Text:
-    """Return the sentences on a pool, the worst first. `replicas` are by id."""
+    """Return the sentences on a pool, the worst first, as one text. `replicas` are by id."""
+    return join_texts(sharing_lines(verdict, replicas), " ", " ")
+
+
+def sharing_lines(verdict: SharingVerdict, replicas: Mapping[str, Replica]) -> list[Text]:
+    """Return the sentences on a pool, the worst first: one for each group of cohorts with one cause."""
     total = len(verdict.pool.replicas)
     number = sum(each.replicas for each in verdict.cohorts)
     if verdict.is_off:
         off = _sentence(_claim(f"Prefix caching is off on {count(number, 'replica')}"))
-        return _joined([off, *_silent(verdict.unread, total)])
+        return [off, *_silent(verdict.unread, total)]
     if not verdict.cohorts:
-        return _sentence(_claim("Unknown"), f": {count(total, 'replica')} never read")
+        return [_sentence(_claim("Unknown"), f": {count(total, 'replica')} never read")]
     is_alone = number == 1 and sum(each.engines for each in verdict.cohorts) < MEASURABLE
     if is_alone and total == 1:
-        return _sentence(_claim("One replica"), ": nothing to compare")
+        return [_sentence(_claim("One replica"), ": nothing to compare")]
     isolated = _isolated(verdict)
     pairs = list(_pairs_that_differ(verdict, isolated))
-    return _joined(
-        [
-            *_split(verdict, isolated, replicas),
-            *_not_sharing(verdict, pairs),
-            *_probably_random(verdict, {own.letter for own, _, _ in pairs}),
-            *_other_versions(verdict, {own.letter for own, _, cell in pairs if cell.share is Share.NO}),
-            *_sharing(verdict),
-            *_unknown(verdict),
-            *_unknown_within(verdict),
-            *_not_reported(verdict),
-        ]
-    )
+    return [
+        *_split(verdict, isolated, replicas),
+        *_not_sharing(verdict, pairs),
+        *_probably_random(verdict, {own.letter for own, _, _ in pairs}),
+        *_other_versions(verdict, {own.letter for own, _, cell in pairs if cell.share is Share.NO}),
+        *_sharing(verdict),
+        *_unknown(verdict),
+        *_unknown_within(verdict),
+        *_not_reported(verdict),
+    ]
 
 
 def _isolated(verdict: SharingVerdict) -> set[str]:
@@ -344,7 +347,3 @@ def _basis(words: str, cohorts: Sequence[CohortHashes] = (), more: str = "") -> 
 
 def _sentence(*parts: str | Text) -> Text:
     return (*(piece for part in parts for piece in (plain(part) if isinstance(part, str) else part)), Piece("."))
-
-
-def _joined(sentences: Iterable[Text]) -> Text:
-    return join_texts(sentences, " ", " ")

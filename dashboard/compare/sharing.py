@@ -1,7 +1,7 @@
 """The verdict on prefix sharing: which cohorts of a pool share prefixes, measured by block hashes or from settings."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
 from dashboard.compare.cohort_pairs import DECIDING_PATHS, MEASURABLE, SHARING_PATHS, compare_cohorts
@@ -41,6 +41,15 @@ class SharingVerdict:
 
     def cell(self, one: CohortHashes, other: CohortHashes) -> SharingCell:
         return self.known.get((one.letter, other.letter)) or self.known[other.letter, one.letter]
+
+    def renamed(self, names: Mapping[str, str]) -> "SharingVerdict":
+        """Return the verdict with names in place of the cohorts' letters."""
+        cells = {
+            (names[one], names[other]): cell._replace(one=names[one], other=names[other])
+            for (one, other), cell in self.known.items()
+        }
+        cohorts = tuple(replace(each, letter=names[each.letter]) for each in self.cohorts)
+        return replace(self, cohorts=cohorts, known=cells, split=tuple(names[letter] for letter in self.split))
 
     @property
     def is_off(self) -> bool:

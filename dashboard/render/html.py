@@ -211,12 +211,14 @@ def _path(path: str) -> Markup:
     return Markup('<span class="mute">{}</span>{}').format(within, name) if dot else escape(name)
 
 
-def _mark(row: MatrixRow, severity: str) -> tuple[str, str, str]:
+def _mark(row: MatrixRow, severity: str, suppressed: str = "") -> tuple[str, str, str]:
     """Return class, sign and word of a row: those of a severity if a finding is about its difference."""
     mark = row_mark(row)
     sign, word = _MARKS["tie" if row.tie and row.differs else mark]
     if severity and row.differs:
         return severity, GLYPHS[Tone(severity)], f"{word} ({severity} finding)"
+    if suppressed and row.differs:
+        return mark, sign, f"{word} ({suppressed})"
     return mark, sign, word
 
 

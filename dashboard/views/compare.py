@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from dashboard.analysis.assembly import Fleet, only_replicas
 from dashboard.analysis.kv_transfer import transfer_text
-from dashboard.analysis.sharing_text import sharing_text
+from dashboard.analysis.sharing_text import sharing_lines
 from dashboard.analysis.whatif import WhatIf
 from dashboard.compare import MAJORITY, Reference, ReferenceKind, holders
 from dashboard.compare.columns import REFERENCE_NOTE, MatrixColumn
@@ -27,7 +27,7 @@ from dashboard.fleet.formatting import (
     whole_text,
 )
 from dashboard.fleet.history import NO_SIGHTINGS, Sighting
-from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, page, plain
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, join_texts, page, plain
 from dashboard.rules.findings import Finding
 from dashboard.rules.subject import FINGERPRINT
 from dashboard.views import pages
@@ -112,13 +112,21 @@ def compare_report(
 
 
 def chosen_reference(fleet: Fleet, ids: Sequence[str], asked: str = "") -> Reference:
-    """Return the replica that others are compared with: the one that is asked for, else the first.
+    """Return the replica that others are compared with: the one that is asked for, else one of the majority.
 
-    A replica without settings is no reference; where none of them has any, the majority is.
+    That is the first of those with the document that most of them have, or else that most of their pool have. A replica
+    without settings is no reference; where none of them has any, the majority is.
     """
-    read = {each.id for each in fleet.replicas if each.document is not None}
-    known = [each for each in (asked, *ids) if each in read and each in ids]
-    return Reference(ReferenceKind.REPLICA, known[0]) if known else MAJORITY
+    documents = {each.id: each.document for each in fleet.replicas if each.document is not None and each.id in ids}
+    known = [each for each in ids if each in documents]
+    if not known:
+        return MAJORITY
+    alike = Counter(documents[each] for each in known)
+    cohorts = {
+        replica: len(each.replicas) for pool in fleet.pools for each in pool.cohorts for replica in each.replicas
+    }
+    usual = max(known, key=lambda each: (alike[documents[each]], cohorts.get(each, 0)))
+    return Reference(ReferenceKind.REPLICA, asked if asked in known else usual)
 
 
 def chosen_report(
@@ -144,10 +152,28 @@ def chosen_report(
             fleet, name=name, filters=[(CHOSEN, ", ".join(ids)), *_filters(choice._replace(by_replica=False))]
         ),
         parts=(
+            Section(SHARING, "Prefix sharing", (_chosen_verdict(part, pool),)),
             settings_section(settings, members, choice),
             *deciding_section(part, settings, deciding, has_cohorts=False),
         ),
     )
+
+
+def _chosen_verdict(fleet: Fleet, pool: Pool) -> Paragraph:
+    """Return whether chosen replicas share prefixes, with their names in place of letters."""
+    members = {each.id: each for each in members_of(fleet, pool)}
+    names = {
+        each.letter: shortlist([brief(members[replica].name) for replica in each.replicas], SOME)
+        for each in pool.cohorts
+    }
+    if len(set(names.values())) < len(names):  # of several replicas with one name the letter tells which
+        names = {letter: f"{name} ({letter})" for letter, name in names.items()}
+    lines = sharing_lines(fleet.sharing[pool.name].renamed(names), members)
+    pieces = (
+        piece._replace(link=None) if piece.link is not None and piece.link.kind is Kind.COHORT else piece
+        for piece in join_texts(lines, "\n", "\n")
+    )
+    return Paragraph(tuple(pieces), Tone(sharing_kind(fleet, pool)))
 
 
 def _with_notes(table: DifferenceTable, notes: Mapping[str, str]) -> DifferenceTable:
@@ -219,9 +245,10 @@ def _findings(fleet: Fleet, pool: Pool) -> Section:
 
 
 def sharing_band(fleet: Fleet, pool: Pool) -> Paragraph:
-    """Return which cohorts share prefixes, values set as code."""
+    """Return which cohorts share prefixes, a line for each cause, values set as code."""
     members = {each.id: each for each in members_of(fleet, pool)}
-    return Paragraph(sharing_text(fleet.sharing[pool.name], members), Tone(sharing_kind(fleet, pool)))
+    lines = sharing_lines(fleet.sharing[pool.name], members)
+    return Paragraph(join_texts(lines, "\n", "\n"), Tone(sharing_kind(fleet, pool)))
 
 
 def sharing_kind(fleet: Fleet, pool: Pool) -> str:

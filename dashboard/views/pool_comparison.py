@@ -21,7 +21,7 @@ from dashboard.compare import (
 from dashboard.compare.hashes import SharingCause
 from dashboard.compare.prefix import CACHING_PATH, SEED_PATHS
 from dashboard.fleet import Document, Pool, Replica
-from dashboard.fleet.formatting import FEW, count, natural, shortlist
+from dashboard.fleet.formatting import FEW, count, natural, one_line, shortlist
 from dashboard.fleet.history import Sighting
 from dashboard.rules.domain import Domain
 from dashboard.rules.findings import Finding, Inspection, Severity
@@ -78,7 +78,6 @@ def compare_chosen(
 ) -> tuple[DifferenceTable, DifferenceTable]:
     """Return the settings of a pool as chosen, rows of findings first, the worst on top; and the prefix band.
 
-    A setting has the worst severity of its findings; one that differs and splits the pool at least that of the verdict.
     Columns of replicas have the `order` of their ids, by default that of their names; the reference is the first.
     """
     members = {replica.id: replica for replica in members_of(fleet, pool)}
@@ -92,11 +91,7 @@ def compare_chosen(
         as_replicas=as_replicas if choice.by_replica else None,
     )
     listed = matrix.table(only_differences=choice.only_differences, section=choice.section, search=choice.search)
-    found = worst_by_path(fleet.inspection, pool.name)
-    sharing = fleet.sharing[pool.name]
-    kind = sharing_severity(sharing, found)
-    if kind in _SEVERITIES:
-        found = {**dict.fromkeys(_splitting_paths(pool, sharing), Severity(kind)), **found}
+    found = setting_severities(fleet, pool)
     rows = sorted(listed.rows, key=lambda row: found[row.path].rank if row.path in found else len(Severity))
     settings = DifferenceTable(
         f"settings-{slug(pool.name)}",
@@ -104,6 +99,7 @@ def compare_chosen(
         _filter_origin(replace(listed, rows=tuple(rows)), choice.origin, fleet.documents, members.values()),
         {each.id: each.name for each in members.values()},
         found,
+        suppressed=suppressed_settings(fleet.inspection, pool.name),
         sightings=difference_sightings(fleet, pool),
         column_sightings=cohort_sightings(fleet, pool),
     )
@@ -150,6 +146,34 @@ def _filter_origin(
     return replace(matrix, rows=tuple(kept), filtered=filtered, unknown_origin=unknown)
 
 
+def setting_severities(fleet: Fleet, pool: Pool) -> dict[str, Severity]:
+    """Return the severity of each setting of a pool: that of its worst active finding, on every page.
+
+    A setting that differs and splits the pool has at least the severity of the verdict on sharing. One whose findings
+    are all suppressed has none.
+    """
+    found = worst_by_path(fleet.inspection, pool.name)
+    sharing = fleet.sharing[pool.name]
+    kind = sharing_severity(sharing, found)
+    if kind not in _SEVERITIES:
+        return found
+    splitting = _splitting_paths(pool, sharing) - suppressed_settings(fleet.inspection, pool.name).keys()
+    return {**dict.fromkeys(splitting, Severity(kind)), **found}
+
+
+def suppressed_settings(inspection: Inspection, pool: str) -> dict[str, str]:
+    """Return by path who suppressed the findings on a setting of a pool, where no finding on it is active."""
+    active = worst_by_path(inspection, pool)
+    found: dict[str, str] = {}
+    for finding in inspection.suppressed:
+        by = finding.suppression
+        if by is None or pool not in finding.pools:
+            continue
+        words = f"suppressed until {by.until} by {one_line(by.owner)}"
+        found |= {path: words for path in finding.paths if path not in active and path not in found}
+    return found
+
+
 def _splitting_paths(pool: Pool, sharing: SharingVerdict) -> set[str]:
     """Return the settings that differ and because of which cohorts do not share prefixes."""
     split = [cell for cell in sharing.cells if cell.share in SPLIT]
@@ -191,7 +215,8 @@ def head_text(pool: Pool, members: Sequence[Replica], domain: Domain | None) -> 
 
 def uncovered_text(table: DifferenceTable) -> list[str]:
     """Return what grey differences mean, where there are any."""
-    is_any = any(row.differs and row.path not in table.kinds for row in table.matrix.rows)
+    named = table.kinds.keys() | table.suppressed.keys()
+    is_any = any(row.differs and row.path not in named for row in table.matrix.rows)
     return ["Grey: no finding names this setting."] if is_any else []
 
 
@@ -226,21 +251,23 @@ def hidden_text(matrix: Matrix, members: Sequence[Replica]) -> str:
     """Return how many settings differ, what the table hides, and which replicas are not compared."""
     pool = matrix.pool
     differ = len(pool.differences)
-    total = differ + pool.equal + matrix.uncompared + pool.identity + len(pool.ignored)
-    hidden = [
-        (matrix.filtered, "filtered out"),
-        (matrix.equal, "equal"),
+    hidden = [(matrix.filtered, "filtered out"), (matrix.equal, "equal")]
+    left_out = [
         (matrix.uncompared, "reported by one replica only"),
         (pool.identity, "per-replica identity"),
         (len(pool.ignored), "ignored by fleet.yaml"),
     ]
-    sentences = [f"{differ:,} of {count(total, 'setting')} differ."]
+    sentences = [
+        f"{differ:,} of {count(differ + pool.equal, 'compared setting')} {'differs' if differ == 1 else 'differ'}."
+    ]
     if matrix.columns and matrix.columns[0].key == BASELINE.text:
         number = sum(row.differs for row in matrix.rows)
         sentences.append(f"{count(number, 'deviation')} from the {matrix.columns[0].title}.")
     if parts := ", ".join(f"{number:,} {what}" for number, what in hidden if number):
         sentences.append(f"Hidden: {parts}.")
     sentences += _unknown_origin(matrix)
+    if parts := ", ".join(f"{number:,} {what}" for number, what in left_out if number):
+        sentences.append(f"Left out: {parts}.")
     left = len(matrix.columns) - MOST_COLUMNS
     sentences += [f"{count(left, 'more column')} only in the CSV."] if left > 0 else []
     return " ".join([*sentences, *_unreachable(members)])

@@ -225,12 +225,15 @@ def verdict_text(verdict: SharingVerdict) -> str:
     if verdict.is_off:
         return "prefix caching off"
     if verdict.share is Share.YES:
-        return "shared"
+        total = sum(each.replicas for each in verdict.cohorts)
+        return f"all {total:,} share" if total > 1 else "shared"
     if not verdict.is_split:
         return "probably not shared" if verdict.is_doubted else _unknown(verdict)
     if not verdict.is_certain:
         return "versions differ"
-    split = [f"{shortlist(verdict.split, SOME)}: hashes differ within"] if verdict.split else []
+    if verdict.cells and all(cell.share is Share.NO for cell in verdict.cells):
+        return "no two replicas share"
+    split = [f"not all of {shortlist(verdict.split, SOME)} share"] if verdict.split else []
     return "; ".join([*split, *_differing(verdict)]) or "cohorts differ"
 
 

@@ -55,17 +55,17 @@ def test_each_replica_is_a_column_with_its_pool_and_the_reference_is_marked() ->
     settings, *_ = tables(mixed(), (EMBED, CHAT))
 
     notes = {each.key: (each.note, each.cohort) for each in settings.matrix.columns}
-    assert notes == {CHAT: ("chat", ""), EMBED: ("embed, reference", "")}
+    assert notes == {CHAT: ("chat, reference", ""), EMBED: ("embed", "")}
     assert [row.path for row in settings.matrix.rows] == [SIZE]
 
 
 @pytest.mark.parametrize(
     ("ids", "asked", "columns"),
     [
-        pytest.param((EMBED, CHAT, CHAT_2), "", [EMBED, CHAT, CHAT_2], id="the first"),
+        pytest.param((EMBED, CHAT, CHAT_2), "", [CHAT, EMBED, CHAT_2], id="the first of the majority"),
         pytest.param((EMBED, CHAT, CHAT_2), CHAT_2, [CHAT_2, EMBED, CHAT], id="the one that is asked for"),
         pytest.param((CHAT_2, EMBED, CHAT), "http://removed:8000", [CHAT_2, EMBED, CHAT], id="unknown"),
-        pytest.param((DOWN, EMBED, CHAT), "", [EMBED, CHAT], id="the first is unreachable"),
+        pytest.param((DOWN, EMBED, CHAT), "", [CHAT, EMBED], id="the larger cohort of its pool"),
     ],
 )
 def test_the_reference_is_the_first_column_and_the_others_are_in_the_order_of_the_url(
@@ -76,6 +76,12 @@ def test_the_reference_is_the_first_column_and_the_others_are_in_the_order_of_th
         assert [each.note.endswith(", reference") for each in table.matrix.columns] == [
             place == 0 for place in range(len(columns))
         ]
+
+
+def test_the_verdict_on_sharing_names_the_replicas() -> None:
+    text = text_of(chosen_report(mixed(), (CHAT, EMBED), SettingChoice(by_replica=True)))
+
+    assert "embed-1 does not share prefixes with chat-01" in text
 
 
 def test_replicas_of_which_none_was_read_have_no_reference() -> None:

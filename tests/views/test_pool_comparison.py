@@ -1,5 +1,7 @@
 """One pool compared: what is hidden, which replicas are not compared, how its cohorts share prefixes, its dialogs."""
 
+from dataclasses import replace
+
 import pytest
 
 from dashboard.analysis.assembly import Fleet, empty_fleet
@@ -14,10 +16,13 @@ from dashboard.views.pool_comparison import (
     coverage_text,
     equal_text,
     hidden_text,
+    setting_severities,
+    suppressed_settings,
     unmatched_text,
 )
 from dashboard.views.pool_text import sharing_blocks
 from tests.builders import HASHING, HOSTILE, alike, document, down, fleet, hashing, replica, setting, story
+from tests.findings_builder import evidence, finding, suppression, with_findings
 
 SAME = document()
 UNIFORM = fleet(alike("chat", 3, SAME), [SAME])
@@ -30,7 +35,7 @@ def test_a_pool_without_differences_may_deviate_from_its_baseline(expected: str,
     baseline = Baseline("agreed", "chat", {BLOCK_SIZE: expected})
     matrix = lay_out(POOL, UNIFORM.documents, BASELINE, baseline=baseline).table()
 
-    assert hidden_text(matrix, []).startswith(f"0 of 17 settings differ. {number} from the baseline agreed.")
+    assert hidden_text(matrix, []).startswith(f"0 of 17 compared settings differ. {number} from the baseline agreed.")
 
 
 @pytest.mark.parametrize(("number", "named"), [(1, "r0"), (3, "r0, r1 and r2"), (4, "4 replicas")])
@@ -191,3 +196,18 @@ def test_a_cohort_opens_its_replicas_and_leads_to_comparisons_with_it() -> None:
     assert {each.kind for each in links} == {Kind.COHORT, Kind.REPLICA, Kind.PAGE}
     alone = cohort_blocks(UNIFORM, POOL, POOL.cohorts[0])
     assert not any("Compare with" in text for text in texts(alone))
+
+
+def test_a_setting_whose_findings_are_suppressed_has_no_severity_and_says_who_suppressed_them() -> None:
+    built = story()
+    pool = next(each for each in built.pools if each.name == "chat-70b")
+    loud = with_findings(built, finding(built, ["chat-70b-16"], evidence=(evidence(BLOCK_SIZE, "32"),)))
+    found = finding(
+        built, ["chat-70b-16"], evidence=(evidence(BLOCK_SIZE, "32"),), suppression=suppression(owner="ann")
+    )
+    quiet = replace(built, inspection=replace(built.inspection, findings=(), suppressed=(found,)))
+
+    assert BLOCK_SIZE in setting_severities(loud, pool)
+    assert suppressed_settings(loud.inspection, pool.name) == {}
+    assert BLOCK_SIZE not in setting_severities(quiet, pool)
+    assert suppressed_settings(quiet.inspection, pool.name) == {BLOCK_SIZE: "suppressed until 2026-12-24 by ann"}

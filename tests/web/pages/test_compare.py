@@ -124,7 +124,7 @@ def test_fewer_than_two_replicas_lead_to_the_page_that_chooses_them(ids: str) ->
 @pytest.mark.parametrize(
     ("url", "number", "text"),
     [
-        pytest.param({"show": "All settings"}, 17, "17 settings", id="all settings"),
+        pytest.param({"show": "All settings"}, 17, "17 compared settings", id="all settings"),
         pytest.param(
             {"section": "cache_config", "search": "util 0.88"},
             1,
