@@ -42,7 +42,7 @@ def test_no_changes_end_with_0_and_the_number_of_replicas_not_compared() -> None
     done = run("diff", "now.json", "now.json")
 
     assert done.exit_code == 0
-    assert last_line(done) == "exit 0: Nothing changed on the replicas read on both sides; 1 replica not compared."
+    assert last_line(done) == "exit 0: No changes since 11:42 (4 of 5 replicas compared); 1 replica not compared."
 
 
 def test_a_frozen_snapshot_is_opened_by_its_id_or_first_digits(folder: Path) -> None:

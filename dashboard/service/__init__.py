@@ -129,7 +129,7 @@ def history() -> "HistoryReader | None":
 
 def past(time: datetime) -> Fleet:
     """Open the fleet of a past time; the last few are cached. Raise HistoryError where the history has none."""
-    return _past_fleets(time).at(time)
+    return _past_fleets(time).at(time, current())
 
 
 def happened(since: datetime, until: datetime) -> EventPeriod:

@@ -64,24 +64,25 @@ class PastFleets:
         with self._lock:
             return self._opened()
 
-    def at(self, time: datetime) -> Fleet:
+    def at(self, time: datetime, like: Fleet | None = None) -> Fleet:
         """Return the fleet as it was last polled at a time, with the findings of that time.
 
         `Fleet.past` has the time. Its generation is negative, and another for each time and poll. Raise HistoryError
-        where there was no poll yet, and where the history cannot be read.
+        where there was no poll yet, and where the history cannot be read. What a fleet `like` it derived from equal
+        replicas is reused.
         """
         with self._lock:
-            key = self._settled.get(time) or self._look_up(time)
+            key = self._settled.get(time) or self._look_up(time, like)
             self._known.move_to_end(key)
             return self._known[key]
 
-    def _look_up(self, time: datetime) -> tuple[datetime, PastTime]:
+    def _look_up(self, time: datetime, like: Fleet | None) -> tuple[datetime, PastTime]:
         """Read the fleet of a time, unless that of its poll is known; return its key."""
         reader = self._opened()
         polled_at, gap = reader.poll_at(end_of_second(time))
         key = polled_at, PastTime(time, gap)
         if key not in self._known:
-            fleet = self._read(reader, polled_at)
+            fleet = self._read(reader, polled_at, like)
             generation = -((polled_at - EPOCH) // MICROSECOND + (time - EPOCH) // MICROSECOND)
             self._known[key] = replace(fleet, generation=generation, past=key[1])
         while len(self._known) > self._most:
@@ -96,12 +97,12 @@ class PastFleets:
             self._reader = self._open()
         return self._reader
 
-    def _read(self, reader: "HistoryReader", polled_at: datetime) -> Fleet:
+    def _read(self, reader: "HistoryReader", polled_at: datetime, like: Fleet | None) -> Fleet:
         """Return the fleet of a poll, that of another time at the same poll if it is in memory."""
         for known, fleet in self._known.items():
             if known[0] == polled_at:
                 return fleet
-        return reader.fleet_at(polled_at)
+        return reader.fleet_at(polled_at, like)
 
 
 class HistoryStatus(NamedTuple):

@@ -141,7 +141,8 @@ class Cell(NamedTuple):
     `value` is what a program reads in place of the text: a plain number, or a list whole. `link` is what the text
     names; that of the first cell is also what a row of a large table opens. `note` is a second, quiet line.
     `shares` are cohorts' letters with their replicas, which a page draws as a bar in place of the text; a name in lower
-    case is drawn grey. `hint` is a tooltip of a page, `pieces` what it draws in place of the text, on its tone, `age`
+    case is drawn grey. `spread` are numbers of replicas that a page draws as a small bar, which the text describes.
+    `hint` is a tooltip of a page, `pieces` what it draws in place of the text, on its tone, `age`
     what a large table of a live one does.
     """
 
@@ -152,6 +153,7 @@ class Cell(NamedTuple):
     link: Link | None = None
     note: str = ""
     shares: tuple[tuple[str, int], ...] = ()
+    spread: tuple[int, ...] = ()
     hint: str = ""
     pieces: Text = ()
     age: Age | None = None
@@ -280,7 +282,7 @@ class Chart:
 class Gauges:
     """Shares under one another, with a note below. `caption` names them in an export, `title` on a page.
 
-    The value of a bar is its share from 0 to 1, its mark the share in words.
+    The value of a bar is its share from 0 to 1, its mark the share in words. `heads` are those of the table in exports.
     """
 
     name: str
@@ -288,12 +290,13 @@ class Gauges:
     title: str
     items: tuple[Bar, ...]
     note: str = ""
+    heads: tuple[str, str] = ("Device", "KV cache")
 
     @property
     def table(self) -> Table:
         """Return the same as a table, for exports."""
         rows = tuple((Cell(each.label), Cell(each.mark)) for each in self.items)
-        return Table(self.name, self.caption, (Column("Device"), Column("KV cache")), rows, self.note)
+        return Table(self.name, self.caption, tuple(map(Column, self.heads)), rows, self.note)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,6 @@ import pandas as pd
 
 from dashboard.analysis.changes.models import (
     Changes,
-    FindingChanges,
-    OtherSideStatus,
     PoolCapacityChange,
     RankChange,
     SettingChanges,
@@ -20,8 +18,7 @@ from dashboard.analysis.changes.models import (
 from dashboard.capacity.outliers import TOLERANCE
 from dashboard.fleet import State
 from dashboard.fleet.formatting import MANY, NOT_KNOWN, count, iso, setting_text, short, short_id, shortlist, size
-from dashboard.fleet.pieces import Kind, Link, Piece, plain, section
-from dashboard.rules.findings import Finding
+from dashboard.fleet.pieces import Kind, Link, Piece, plain
 from dashboard.views import changes_entries as entries
 from dashboard.views import changes_text as text
 from dashboard.views.blocks import (
@@ -29,8 +26,6 @@ from dashboard.views.blocks import (
     Cell,
     Column,
     Entries,
-    Figure,
-    Figures,
     Paragraph,
     Section,
     Table,
@@ -42,7 +37,6 @@ from dashboard.views.capacity_text import in_percent
 from dashboard.views.changes_entries import SideLinks, sides_of
 from dashboard.views.changes_text import EventSummary
 from dashboard.views.context import Context, compared, frozen_text
-from dashboard.views.finding_text import severity_counts
 from dashboard.views.names import brief, names_of
 from dashboard.views.table import Field, plain_value, to_data, to_table
 
@@ -60,56 +54,37 @@ def changes_report(changes: Changes, before: Context, after: Context, between: E
     settings = settings_table(changes.settings.groups, sides)
     replicas, ranks = replicas_table(changes, sides), ranks_table(changes.capacity.ranks, sides)
     findings = tuple(_findings(changes, sides))
-    unchanged = () if findings else (Paragraph(plain(f"{text.unchanged_findings(changes)}.")),)
     titles = {"Changed settings": settings, "Changed replicas": replicas, "Changed ranks": ranks}
     parts = (
-        Section("at-a-glance", "At a glance", tuple(_glance(changes, before, after, between))),
-        Section("findings", "Findings", unchanged, findings),
-        Section("settings", "Settings", tuple(_settings(changes, sides, settings)), tuple(_one_sided(changes, sides))),
-        Section("replicas", "Replicas", tuple(_replicas(changes, sides, replicas))),
-        Section("capacity", "Capacity", tuple(_capacity(changes, sides, ranks))),
+        *_warnings(changes),
+        *([Section("findings", "Findings", (), findings)] if findings else []),
+        *_settings(changes, sides, settings),
+        *_replicas(changes, sides, replicas),
+        *_capacity(changes, sides, ranks),
         *([between.section] if between else []),
+        Section("compared", "Compared", (Paragraph(plain(_unchanged_text(changes))), sides_table(before, after))),
         *(Section(each.name, title, (each,), is_appendix=True) for title, each in titles.items() if each.rows),
     )
     headline = "; ".join(filter(None, (text.headline(changes), between.words if between else "")))
     return View("What changed", headline, text.lead(changes), compared(before, after), parts)
 
 
-def _glance(changes: Changes, before: Context, after: Context, between: EventSummary | None) -> Iterator[Block]:
-    yield from (Paragraph(plain(each), Tone.WARNING) for each in text.warnings(changes))
-    yield Figures((*_figures(changes), *([between.figure] if between else [])))
-    yield sides_table(before, after)
+def _warnings(changes: Changes) -> Iterator[Section]:
+    if found := text.warnings(changes):
+        yield Section("warnings", "Warnings", tuple(Paragraph(plain(each), Tone.WARNING) for each in found))
 
 
-def _figures(changes: Changes) -> Iterator[Figure]:
-    found, replicas, settings = changes.findings, changes.replicas, changes.settings
-    new, hidden = [each.finding for each in found.unsuppressed], len(found.new) - len(found.unsuppressed)
-    note = "; ".join([*([severity_counts(new)] if new else []), *([f"{hidden:,} suppressed"] if hidden else [])])
-    yield Figure("New findings", f"{len(new):,}", note, _worst(new), section("findings"))
-    if found.spread:
-        worst = _worst(each.after for each in found.spread)
-        yield Figure("Spread", f"{len(found.spread):,}", text.spread_text(changes), worst, section("findings"))
-    lost = f"{len(found.not_evaluated):,} no longer evaluated" if found.not_evaluated else ""
-    yield Figure("Fixed findings", f"{len(found.fixed):,}", lost, _fixed_tone(found), section("findings"))
-    compared = f"of {settings.compared:,} compared"
-    yield Figure("Changed replicas", f"{len(settings.replicas):,}", compared, link=section("settings"))
-    yield Figure("Added", f"{len(replicas.added):,}", "replicas", link=section("replicas"))
-    yield Figure("Removed", f"{len(replicas.removed):,}", "replicas", link=section("replicas"))
-    unknown = len(replicas.start_unknown)
-    started = f"{unknown:,} unknown" if unknown else f"of {len(replicas.both):,}"
-    yield Figure("Restarted", f"{len(replicas.restarted):,}", started, link=section("replicas"))
-    pools = [each.pool for each in changes.capacity.pools]
-    whose = text.pool_name(pools[0]) if len(pools) == 1 else "all pools"
-    yield Figure("KV tokens", text.share_text(changes.capacity.total), whose, link=section("capacity"))
-
-
-def _worst(found: Iterable[Finding]) -> Tone:
-    return Tone(min((each.severity for each in found), key=lambda each: each.rank, default=Tone.PLAIN))
-
-
-def _fixed_tone(found: FindingChanges) -> Tone:
-    statuses = {each.other_side for each in found.no_longer_found}
-    return Tone.UNKNOWN if OtherSideStatus.NOT_EVALUATED in statuses else Tone.GOOD if statuses else Tone.PLAIN
+def _unchanged_text(changes: Changes) -> str:
+    """Return what did not change: it has no section."""
+    found = [f"{text.unchanged_findings(changes)}."]
+    if not changes.settings.groups:
+        found.append(f"No settings changed on {count(changes.settings.compared, 'replica')}.")
+    if not (changes.replicas.added or changes.replicas.removed or changes.replicas.changed):
+        found.append("No replica was added, removed or known to have restarted.")
+    if not changes.capacity.ranks:
+        ranks = count(changes.capacity.compared, "compared rank")
+        found.append(f"No KV cache changed by more than {TOLERANCE * 100:.0f}% on {ranks}.")
+    return " ".join(found)
 
 
 def _findings(changes: Changes, sides: SideLinks) -> Iterator[Section]:
@@ -132,20 +107,22 @@ def _cut(listed: Entries, where: str) -> tuple[Block, ...]:
     return (shown, Paragraph(plain(f"{more:,} more {where}."))) if more > 0 else (shown,)
 
 
-def _settings(changes: Changes, sides: SideLinks, table: Table) -> Iterator[Block]:
+def _settings(changes: Changes, sides: SideLinks, table: Table) -> Iterator[Section]:
     settings = changes.settings
+    blocks: list[Block] = []
     if settings.groups:
         listed = replace(entries.setting_entries(settings.groups, sides), for_programs=lambda: table.data)
-        yield from _cut(listed, "in the appendix")
-    else:
-        yield Paragraph(plain(f"No settings changed on {count(settings.compared, 'replica')}."))
+        blocks += _cut(listed, "in the appendix")
     if settings.ignored:
-        yield Paragraph(plain(f"Changed but ignored by fleet.yaml: {shortlist(settings.ignored, MANY)}."))
+        blocks.append(Paragraph(plain(f"Changed but ignored by fleet.yaml: {shortlist(settings.ignored, MANY)}.")))
     before, after = set(settings.unread_before), set(settings.unread_after)
     for when, unread in (("on both sides", before & after), ("before", before - after), ("after", after - before)):
         if unread:
             start = f"Not compared (unreachable {when}): {count(len(unread), 'replica')} ("
-            yield Paragraph((Piece(start), *sides.replicas(unread, MANY), Piece(").")))
+            blocks.append(Paragraph((Piece(start), *sides.replicas(unread, MANY), Piece(")."))))
+    parts = tuple(_one_sided(changes, sides))
+    if blocks or parts:
+        yield Section("settings", "Settings", tuple(blocks), parts)
 
 
 def _one_sided(changes: Changes, sides: SideLinks) -> Iterator[Section]:
@@ -164,25 +141,26 @@ def _one_sided(changes: Changes, sides: SideLinks) -> Iterator[Section]:
         yield Section("one-sided", "Reported on one side only", (block,), is_aside=True)
 
 
-def _replicas(changes: Changes, sides: SideLinks, table: Table) -> Iterator[Block]:
+def _replicas(changes: Changes, sides: SideLinks, table: Table) -> Iterator[Section]:
+    blocks: list[Block] = []
     listed = entries.replica_entries(changes, sides)
     if listed.items:
-        yield replace(listed, for_programs=lambda: table.data)
-    else:
-        yield Paragraph(plain("No replica was added, removed or known to have restarted."))
+        blocks.append(replace(listed, for_programs=lambda: table.data))
     if unknown := changes.replicas.start_unknown:
         start = f"Restart unknown: no start time reported by {count(len(unknown), 'replica')} ("
-        yield Paragraph((Piece(start), *sides.replicas(unknown, MANY), Piece(").")))
+        blocks.append(Paragraph((Piece(start), *sides.replicas(unknown, MANY), Piece(")."))))
+    if blocks:
+        yield Section("replicas", "Replicas", tuple(blocks))
 
 
-def _capacity(changes: Changes, sides: SideLinks, table: Table) -> Iterator[Block]:
+def _capacity(changes: Changes, sides: SideLinks, table: Table) -> Iterator[Section]:
     capacity = changes.capacity
-    yield capacity_table(changes, sides)
+    if not (capacity.ranks or capacity.incomparable or any(map(_is_changed, capacity.pools))):
+        return
+    blocks: list[Block] = [capacity_table(changes, sides)]
     if capacity.ranks:
-        yield replace(entries.rank_entries(capacity.ranks, sides), for_programs=lambda: table.data)
-    else:
-        ranks = count(capacity.compared, "compared rank")
-        yield Paragraph(plain(f"No change above {TOLERANCE * 100:.0f} % on {ranks}."))
+        blocks.append(replace(entries.rank_entries(capacity.ranks, sides), for_programs=lambda: table.data))
+    yield Section("capacity", "Capacity", tuple(blocks))
 
 
 def sides_table(before: Context, after: Context) -> Table:

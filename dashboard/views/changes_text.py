@@ -12,9 +12,9 @@ from dashboard.capacity.sums import PoolCapacity
 from dashboard.compare.prefix import PREFIX_PATHS, short_name
 from dashboard.fleet import Basis, SettingChange
 from dashboard.fleet.formatting import SOME, count, exact, iso, joined, one_line, setting_text, shortlist
-from dashboard.fleet.pieces import Piece, Style, Text, join_texts, page, plain, section, to_plain
+from dashboard.fleet.pieces import Piece, Style, Text, join_texts, page, plain, to_plain
 from dashboard.fleet.times import write_time
-from dashboard.views.blocks import Block, Cell, Column, Figure, Paragraph, Section, Table, Tone, list_cell
+from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, list_cell
 from dashboard.views.finding_text import rule_title
 from dashboard.views.names import brief, replica_text
 from dashboard.views.pages import AT, OVERVIEW
@@ -44,9 +44,8 @@ COLUMNS = (Column("First seen"), Column("Change"), Column("Pool"), Column("Which
 
 
 class EventSummary(NamedTuple):
-    """What happened between the two sides of a comparison: its number as a figure and as words, and the list."""
+    """What happened between the two sides of a comparison: its number in words, and the list."""
 
-    figure: Figure
     words: str
     section: Section
 
@@ -58,17 +57,16 @@ def what_happened(events: Sequence[Event], since: datetime, until: datetime, ski
     """
     gaps = sum(each.kind is EventKind.GAP for each in events)
     changes = len(events) - gaps
-    note = f"changes, {count(gaps, 'gap')}" if gaps else "changes"
-    tone = Tone.UNKNOWN if gaps else Tone.PLAIN
-    figure = Figure("In between", f"{changes:,}", note, tone, section(RANGE))
-    words = f"{count(changes, 'change')} in between" if changes else ""
+    numbers = [count(changes, "change")] if changes else []
+    numbers += [count(gaps, "gap")] if gaps else []
+    words = f"{joined(numbers)} in between" if numbers else ""
     listed = _listed(events, since, until)
     if skipped:
         text = (
             f"Not listed: {count(skipped, 'earlier finding')} that began and ended in between. Choose a shorter range."
         )
         listed = replace(listed, content=(Paragraph(plain(text), Tone.UNKNOWN), *listed.blocks))
-    return EventSummary(figure, words, listed)
+    return EventSummary(words, listed)
 
 
 def _listed(events: Sequence[Event], since: datetime, until: datetime) -> Section:
@@ -172,7 +170,18 @@ def headline(changes: Changes) -> str:
         return "; ".join(found[:HEADLINE_CLAUSES])
     if not changes.is_empty:
         return "No value changed; some settings are reported on one side only"
-    return "Nothing changed" if not unread_replicas(changes) else "Nothing changed on the replicas read on both sides"
+    compared, both = changes.settings.compared, len(changes.replicas.both)
+    number = f"{compared:,} of {count(both, 'replica')}" if compared < both else count(both, "replica")
+    return f"No changes{_since(changes)} ({number} compared)"
+
+
+def _since(changes: Changes) -> str:
+    """Return the time of the earlier side, with its day where that is not the day of the other one."""
+    times = sorted(each.polled_at for each in (changes.before, changes.after) if each.polled_at)
+    if not times:
+        return ""
+    is_one_day = times[0].date() == times[-1].date()
+    return f" since {times[0]:%H:%M}" if is_one_day else f" since {times[0]:%Y-%m-%d %H:%M}"
 
 
 def summary(changes: Changes, between: str = "") -> str:
@@ -209,8 +218,20 @@ def warnings(changes: Changes) -> list[str]:
     before, after = changes.before.name, changes.after.name
     found = ["The second side is older than the first: new and fixed are reversed."] if changes.after_is_older else []
     found += [f"Different fleets: {brief(before)} and {brief(after)}."] if before != after else []
-    found += ["fleet.yaml differs between the sides: findings may change with it."] if changes.options_differ else []
+    if changes.options_differ:
+        found.append(f"{_changed_files(changes)} differs between the sides: findings may change with it.")
     return found
+
+
+def _changed_files(changes: Changes) -> str:
+    """Return the name of the file whose options differ: that of suppressions where nothing else does."""
+    before, after = changes.before.policy, changes.after.policy
+    others = [replace(each, suppressions=(), file="") for each in (before, after)]
+    if others[0] != others[1] or changes.before.ignored != changes.after.ignored:
+        return "fleet.yaml"
+    then, now = before.suppressions, after.suppressions
+    differing = [each for each in (*then, *now) if each not in then or each not in now]
+    return shortlist(sorted({each.file or "fleet.yaml" for each in differing}) or ["fleet.yaml"], SOME)
 
 
 def sentences(changes: Changes) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from dashboard.analysis.changes.models import Changes
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.history import NO_SIGHTINGS, Sighting
-from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain, section, to_plain
+from dashboard.fleet.pieces import Piece, Style, page, plain, section, to_plain
 from dashboard.rules.findings import Finding
 from dashboard.store.reviews import NoLastReview
 from dashboard.views import pages
@@ -21,7 +21,6 @@ from dashboard.views.blocks import (
     DifferenceTable,
     Entries,
     Entry,
-    Figures,
     Paragraph,
     Section,
     Table,
@@ -54,7 +53,7 @@ NEW = "new"
 NEW_TITLE = "New since the last review"
 NO_LONGER_FOUND = "Noted at the last review, no longer found"
 SINCE = ("findings", "settings", "replicas", "capacity")  # sections whose titles the review has, too
-ON_CHANGES = ("at-a-glance", "replicas", "capacity")  # sections that a page leaves to the page Changes
+ON_CHANGES = ("warnings", "compared", "replicas", "capacity")  # sections that a page leaves to the page Changes
 CUT = ("setting-changes", "rank-changes")  # appendices of lists that are cut
 
 
@@ -156,9 +155,6 @@ def nested(sections: Iterable[Section], prefix: str) -> tuple[Section, ...]:
 
 
 def _nested(block: Block, prefix: str) -> Block:
-    if isinstance(block, Figures):
-        items = (each._replace(link=_link(each.link, prefix)) for each in block.items)
-        return Figures(tuple(items))
     if isinstance(block, Entries | Table) and (make := block.for_programs):
 
         def renamed() -> Table:
@@ -169,10 +165,6 @@ def _nested(block: Block, prefix: str) -> Block:
     if isinstance(block, Table | DifferenceTable | Chart):
         return replace(block, name=f"{prefix}-{block.name}")
     return block
-
-
-def _link(link: Link | None, prefix: str) -> Link | None:
-    return section(f"{prefix}-{link.anchor}") if link and link.kind is Kind.SECTION else link
 
 
 def _since(part: Section) -> Section:

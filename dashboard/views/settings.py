@@ -5,22 +5,24 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare.encoding import is_comparable
 from dashboard.fleet import Replica, SettingValue, State, cohort_letters
-from dashboard.fleet.formatting import FEW, STATE_WORDS, count, end_cut, setting_text, shortlist
+from dashboard.fleet.formatting import FEW, SOME, STATE_WORDS, count, end_cut, setting_text, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, join_texts, page, plain, replica, to_plain
 from dashboard.rules.findings import Finding, Severity
 from dashboard.rules.sentences import capital
 from dashboard.views import pages
-from dashboard.views.blocks import Cell, Paragraph, Section, Table, Tone, View
+from dashboard.views.blocks import Bar, Cell, Entries, Entry, Gauges, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
-from dashboard.views.pool_comparison import worst_by_path
+from dashboard.views.names import brief
+from dashboard.views.pool_comparison import setting_severities, suppressed_settings
 from dashboard.views.table import Field, to_data, to_table
-from dashboard.vllm.field_reference import Declaration, declarations, known_sentences
+from dashboard.vllm.field_reference import Declaration, declarations, known_paths, known_sentences
 from dashboard.vllm.value_origin import ValueOrigin, setting_arguments, value_origin
 from dashboard.vllm.versions import is_unsupported
 
@@ -33,6 +35,9 @@ COMMAND_LINE = "command_line"  # the source of an argument that is not named
 ORIGIN_NOTE = " Only the configuration API reports which arguments were given (docs/config-api.md)."
 MOST_PATHS = 200  # settings that a search lists
 LONGEST = 60  # characters of a value in the list of settings
+MOST_VALUES, MOST_BARS = 4, 12  # values of a small bar, and of a histogram
+HISTOGRAM_HEADS = ("Value", "Replicas")
+NO_SUCH_SETTING = "No such setting: no replica reports it, and no vLLM version has it."
 
 
 class SettingFilter(NamedTuple):
@@ -119,6 +124,9 @@ def settings_report(
     filters = {"path": path, **choice._asdict()}
     context = context_of(fleet, name=name, filters=[(key, text) for key, text in filters.items() if text])
     if path:
+        if (similar := similar_settings(fleet, path)) is not None:
+            part = _similar_section(similar)
+            return View(title="Setting", headline=path, lead=NO_SUCH_SETTING, context=context, parts=(part,))
         known = tuple(pool_values(fleet, path, choice))
         replicas = [each for value in known for each in value.replicas] if has_replicas else []
         parts = (_values_section(fleet, path, known), *replicas_section(fleet, path, replicas), declared_section(path))
@@ -145,6 +153,12 @@ def found_settings(rows: pd.DataFrame, search: str = "") -> pd.DataFrame:
     rows = rows.assign(known=rows["value"].where(rows["state"].isin([each for each in State if is_comparable(each)])))
     kinds = rows.groupby(["path", "kind"]).agg(values=("known", "nunique"), pools=("pools", "first"))
     differing = kinds["pools"].where(kinds["values"] > 1, 0).groupby("path").sum()
+    numbers = (
+        rows.groupby(["path", "known"])["replicas"].sum().sort_values(ascending=False, kind="stable").reset_index()
+    )
+    spread: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    for path, value, number in zip(numbers["path"], numbers["known"], numbers["replicas"], strict=True):
+        spread[path].append((end_cut(value, LONGEST), int(number)))
     most = rows.sort_values(["replicas", "value"], ascending=[False, True])
     most = most.sort_values("known", key=pd.isna, kind="stable").drop_duplicates("path").set_index("path")
     grouped = rows.groupby("path")
@@ -157,28 +171,65 @@ def found_settings(rows: pd.DataFrame, search: str = "") -> pd.DataFrame:
             "state": most["state"],
         }
     ).reset_index()
+    table["spread"] = pd.Series([tuple(spread[path]) for path in table["path"]], dtype=object)
     exact = table["path"].str.rpartition(".")[2].isin(words) if len(table) else pd.Series(dtype=bool)
     order = pd.DataFrame({"exact": ~exact, "differing": -table["differing"], "path": table["path"]})
     return table.loc[order.sort_values(list(order.columns)).index].reset_index(drop=True)
 
 
+def similar_settings(fleet: Fleet, path: str) -> list[str] | None:
+    """Return settings that are like a path that no replica reports and no vLLM version has; None for any other path."""
+    reported = {each for document in fleet.documents.values() for each in document.settings}
+    if path in reported or path in known_paths():
+        return None
+    every = sorted(reported | set(known_paths()))
+    last = path.rpartition(".")[2].lower()
+    found = [each for each in every if each.rpartition(".")[2].lower() == last]
+    found = found or [each for each in every if path.lower() in each.lower()]
+    return (found or get_close_matches(path, every, SOME))[:SOME]
+
+
+def _similar_section(similar: Sequence[str]) -> Section:
+    if not similar:
+        return Section("similar", "", (Paragraph(plain("Search the list of settings by path or value.")),))
+    entries = tuple(
+        Entry(Tone.PLAIN, (Piece(each, Style.CODE, page(pages.SETTINGS, **{pages.PATH: each})),)) for each in similar
+    )
+    return Section("similar", "Similar settings", (Entries(entries),))
+
+
+def _worst_by_setting(fleet: Fleet, choice: SettingFilter) -> dict[str, Severity]:
+    """Return the worst severity of each setting in the pools of the choice that differ in it."""
+    worst: dict[str, Severity] = {}
+    for pool in fleet.pools:
+        if choice.pool not in {None, pool.name} and not fnmatchcase(pool.name, choice.pool or ""):
+            continue
+        severities = setting_severities(fleet, pool)
+        for each in pool.differences:
+            if (severity := severities.get(each.path)) and (
+                each.path not in worst or severity.rank < worst[each.path].rank
+            ):
+                worst[each.path] = severity
+    return worst
+
+
 def _found_table(fleet: Fleet, rows: pd.DataFrame, choice: SettingFilter) -> Table | Paragraph:
     if rows.empty:
         return Paragraph(plain("No setting matches the filters."))
-    named: dict[str, Severity] = {}
-    for finding in fleet.inspection.findings:  # the worst first
-        named |= {each: finding.severity for each in finding.paths if each not in named}
+    named = _worst_by_setting(fleet, choice)
+    suppressed = {path for each in fleet.pools for path in suppressed_settings(fleet.inspection, each.name)}
     kept = {key: text for key, text in choice._replace(search="")._asdict().items() if text}  # named as in the URL
     fields = (
         Field("path", "Setting", link=lambda row: page(pages.SETTINGS, path=row.path, **kept), is_code=True),
         Field(
             "differing",
             "Pools that differ",
-            lambda row: f"{row.differing:,}" if row.differing else "",
+            lambda row: _differing_text(row.differing, is_suppressed=row.path in suppressed and row.path not in named),
             tone=lambda row: Tone(named[row.path]) if row.differing and row.path in named else Tone.PLAIN,
             is_number=True,
         ),
         Field("number", "Values", is_number=True),
+        Field("", "Replicas by value", _spread_cell, lambda row: _spread_cell(row).text or None),
         Field(
             "value",
             "Most frequent value",
@@ -191,6 +242,22 @@ def _found_table(fleet: Fleet, rows: pd.DataFrame, choice: SettingFilter) -> Tab
     hidden = len(rows) - MOST_PATHS
     note = f"{hidden:,} more match; add a word to the search." if hidden > 0 else ""
     return to_table(rows.head(MOST_PATHS), fields, "settings", "Settings", note)
+
+
+def _differing_text(pools: int, *, is_suppressed: bool) -> str:
+    return f"{pools:,}{' (suppressed)' if is_suppressed else ''}" if pools else ""
+
+
+def _spread_cell(row: Any) -> Cell:
+    """Return the numbers of replicas by value as a small bar; empty for one value, where a bar says nothing."""
+    if row.number <= 1:
+        return Cell("")
+    shown = row.spread[:MOST_VALUES]
+    rest = sum(number for _, number in row.spread[MOST_VALUES:])
+    return Cell(
+        ", ".join(f"{value}: {number:,}" for value, number in shown) + (f", other: {rest:,}" if rest else ""),
+        spread=(*(number for _, number in shown), *([rest] if rest else [])),
+    )
 
 
 def matches(replica: Replica, choice: SettingFilter) -> bool:
@@ -232,19 +299,56 @@ def origins_text(origins: Sequence[tuple[str, int]]) -> str:
 
 
 def _lead(known: Sequence[PoolValue]) -> str:
-    with_value = [each for each in known if each.has_value]
-    by_pool = Counter(each.pool for each in with_value)
-    differing = [pool for pool, number in by_pool.items() if number > 1]
+    """Return the answer for the fleet: `16 on most replicas, 32 on 24 replicas in 24 pools`, and what is mixed."""
+    by_value = _by_value(known)
+    total = sum(number for number, _ in by_value.values())
+    parts = []
+    for place, (value, (number, pools)) in enumerate(list(by_value.items())[:SOME]):
+        text = end_cut(setting_text(*value), LONGEST)
+        where = brief(pools[0] or "no pool") if len(pools) == 1 else count(len(pools), "pool")
+        if len(by_value) == 1:
+            parts.append(f"{text} on {f'all {number:,} replicas' if number > 1 else '1 replica'}")
+        elif place == 0 and 2 * number > total:
+            parts.append(f"{text} on most replicas")
+        else:
+            parts.append(f"{text} on {count(number, 'replica')} in {where}")
+    parts += [count(len(by_value) - SOME, "other value")] if len(by_value) > SOME else []
+    mixed = [pool for pool, number in Counter(each.pool for each in known if each.has_value).items() if number > 1]
     without: Counter[str] = Counter()
     for each in known:
         if not each.has_value:
             words = f"{STATE_WORDS[each.value.state]} on" if each.is_reported else "not reported by"
             without[words] += len(each.replicas)
-    values = count(len({each.value for each in with_value}), "value")
-    parts = [f"{values} in {count(len(by_pool), 'pool')}"] if with_value else []
-    parts += [f"different in {shortlist(differing, FEW)}"] if differing else []
-    parts += [f"{words} {count(number, 'replica')}" for words, number in without.items()]
-    return f"{capital('; '.join(parts))}." if parts else ""
+    sentences = [", ".join(parts)] if parts else []
+    pools_text = shortlist(map(brief, mixed), FEW) if len(mixed) <= FEW else count(len(mixed), "pool")
+    sentences += [f"Mixed in {pools_text}"] if mixed else []
+    sentences += [capital(f"{words} {count(number, 'replica')}") for words, number in without.items()]
+    return " ".join(f"{each}." for each in sentences)
+
+
+def _by_value(known: Iterable[PoolValue]) -> dict[SettingValue, tuple[int, list[str]]]:
+    """Return the number of replicas and the pools of each value, the most frequent value first."""
+    found: dict[SettingValue, tuple[int, list[str]]] = {}
+    for each in known:
+        if each.has_value:
+            number, pools = found.get(each.value, (0, []))
+            found[each.value] = number + len(each.replicas), [*pools, each.pool]
+    return dict(sorted(found.items(), key=lambda item: (-item[1][0], item[0])))
+
+
+def _histogram(known: Sequence[PoolValue]) -> tuple[Gauges, ...]:
+    """Return how many replicas have each value; nothing for one value."""
+    by_value = _by_value(known)
+    total = sum(number for number, _ in by_value.values())
+    if len(by_value) <= 1:
+        return ()
+    bars = [
+        Bar(end_cut(setting_text(*value), LONGEST), number / total, mark=count(number, "replica"))
+        for value, (number, _) in by_value.items()
+    ]
+    more = len(bars) - MOST_BARS
+    note = f"{count(more, 'rarer value')} in the table." if more > 0 else ""
+    return (Gauges("values", "Replicas by value", "Replicas by value", tuple(bars[:MOST_BARS]), note, HISTOGRAM_HEADS),)
 
 
 def _values_section(fleet: Fleet, path: str, known: Sequence[PoolValue]) -> Section:
@@ -255,7 +359,7 @@ def _values_section(fleet: Fleet, path: str, known: Sequence[PoolValue]) -> Sect
     )
     note = "The most frequent value of a pool is last." + (ORIGIN_NOTE if lacks_arguments else "")
     table = to_table(known, _value_fields(path, fleet), "settings", f"Values of {path}", note)
-    return Section(VALUES, "Values", (table,))
+    return Section(VALUES, "Values", (*_histogram(known), table))
 
 
 def values_data(path: str, known: Iterable[PoolValue]) -> Table:
@@ -264,15 +368,13 @@ def values_data(path: str, known: Iterable[PoolValue]) -> Table:
 
 
 def _value_fields(path: str, fleet: Fleet | None = None) -> tuple[Field, ...]:
-    """Return the columns of values; a value is marked with the worst finding on the setting in its pool, of a fleet."""
-
-    def severity(row: PoolValue) -> Severity | None:
-        return worst_by_path(fleet.inspection, row.pool).get(path) if fleet else None
+    """Return the columns of values; of a fleet a rarer value is marked with the severity of the setting in its pool."""
+    severities = {each.name: setting_severities(fleet, each).get(path) for each in fleet.pools} if fleet else {}
 
     def tone(row: PoolValue) -> Tone:
         if row.is_most:
             return Tone.PLAIN
-        return Tone(severity(row) or Tone.PLAIN) if row.has_value else Tone.UNKNOWN
+        return Tone(severities.get(row.pool) or Tone.PLAIN) if row.has_value else Tone.UNKNOWN
 
     return (
         Field("", key="path", value=lambda _: path),

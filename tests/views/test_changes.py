@@ -17,7 +17,7 @@ from dashboard.render.markdown import to_markdown
 from dashboard.rules.findings import Finding, Inspection, Severity
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.views import changes_text
-from dashboard.views.blocks import Entry, Figure, Paragraph, Table, Tone, View
+from dashboard.views.blocks import Entry, Paragraph, Table, Tone, View
 from dashboard.views.changes import changes_report
 from dashboard.views.changes_entries import finding_entries, sides_of
 from dashboard.views.context import context_of
@@ -36,7 +36,7 @@ from tests.analysis.changes.sides import (
     without_value,
 )
 from tests.builders import NOW, POLLED_AT, alike, document, down, engine, replica
-from tests.views.walking import blocks_of, entries_of, figures_of, part, parts_of, tables_of
+from tests.views.walking import blocks_of, entries_of, part, parts_of, tables_of
 
 ODD = [*chat(3), *chat(1, NEW, first=4)]
 STALE = [*chat(3), replace(ODD[3], fresh=False)]
@@ -81,7 +81,7 @@ def fleet_with(*found: Finding, suppressed: Sequence[Finding] = (), **more: Any)
 @pytest.mark.parametrize(
     ("before", "after", "headline"),
     [
-        (chat(2), chat(2), "Nothing changed"),
+        (chat(2), chat(2), "No changes since 2026-03-02 11:42 (2 replicas compared)"),
         (
             chat(4),
             [*chat(3), *chat(1, NEW, first=4, **RESTARTED)],
@@ -89,7 +89,7 @@ def fleet_with(*found: Finding, suppressed: Sequence[Finding] = (), **more: Any)
         ),
         (ODD, chat(4), "1 finding fixed; 1 replica changed: block_size 32 -> 16"),
         (ODD, STALE, "1 new finding"),  # ID-05: the replica is stale
-        ([*chat(1), down("x")], [*chat(1), down("x")], "Nothing changed on the replicas read on both sides"),
+        ([*chat(1), down("x")], [*chat(1), down("x")], "No changes since 2026-03-02 11:42 (1 of 2 replicas compared)"),
         (chat(1), chat(1, HIDDEN), "No value changed; some settings are reported on one side only"),
         (chat(1), [replace(chat(1)[0], name="blue")], "1 replica changed pool or name"),
         (chat(1), chat(1, engines=(engine(600_000),)), "KV cache of 1 rank changed: 1 with less"),
@@ -114,8 +114,6 @@ def test_a_finding_on_more_replicas_is_worse_unless_it_is_suppressed_or_info_or_
     assert changes_text.headline(now(replace(wider, severity=Severity.INFO))) == "1 finding changed"
     hidden = PersistingFinding(wider, wider, joined=ids("chat-02"), is_suppressed_after=True)
     assert (hidden.spread, replace(hidden, is_suppressed_after=False, unread=ids("chat-02")).spread) == ((), ())
-    figures = figures_of(of(fleet_with(findings.finding(replicas=ids("chat-01"))), fleet_with(wider)).parts)
-    assert (figures[1].label, figures[1].note, figures[1].tone) == ("Spread", "to 2 more replicas", Tone.CRITICAL)
 
 
 def test_a_misleading_comparison_warns() -> None:
@@ -132,7 +130,7 @@ def test_a_misleading_comparison_warns() -> None:
     assert changes_text.warnings(changes_between(fleet(polled_at=NOW), fleet(*chat(1)))) != []
 
 
-def test_every_figure_links_to_a_section_and_anchors_are_unique() -> None:
+def test_what_changed_is_first_and_anchors_are_unique() -> None:
     shown = view(ODD, [*chat(2), *chat(2, NEW, first=3, engines=(engine(600_000),), **RESTARTED)])
     anchors = [each.anchor for each in parts_of(shown.parts)]
 
@@ -142,18 +140,24 @@ def test_every_figure_links_to_a_section_and_anchors_are_unique() -> None:
         "rank-changes",
     ]
     assert len(anchors) == len(set(anchors))
-    assert {each.link.anchor for each in figures_of(shown.parts) if each.link} <= set(anchors)
-
-
-def figure(shown: View, label: str) -> Figure:
-    return next(each for each in figures_of(shown.parts) if each.label == label)
+    assert [each.anchor for each in shown.parts if not each.is_appendix] == [
+        "findings",
+        "settings",
+        "replicas",
+        "capacity",
+        "compared",
+    ]
+    assert [each.anchor for each in view(chat(2), chat(2)).parts] == ["compared"]
+    (unchanged,) = paragraphs(view(chat(2), chat(2)), "compared")
+    assert unchanged.startswith("1 finding unchanged. No settings changed on 2 replicas. No replica was added, removed")
+    assert unchanged.endswith(" No KV cache changed by more than 10% on 2 compared ranks.")
 
 
 def test_a_new_finding_that_is_suppressed_is_counted_apart() -> None:
     hidden = findings.finding(id="b", replicas=ids("chat-01"), suppression=findings.suppression())
     shown = of(fleet_with(), fleet_with(suppressed=[hidden], polled_at=LATER))
 
-    assert figure(shown, "New findings")[1:3] == ("0", "1 suppressed")
+    assert shown.headline == "1 new finding suppressed"
     assert lines(entries(shown, "new-findings")[0])[-1] == "Suppressed until 2026-04-30 by ann: canary."
 
 
@@ -254,7 +258,6 @@ def test_settings_that_could_not_be_compared_are_unknown() -> None:
     shown = view([*chat(2), down("chat-03"), down("chat-04")], after, HIDDEN)
 
     assert paragraphs(shown, "settings") == [
-        "No settings changed on 1 replica.",
         "Not compared (unreachable on both sides): 1 replica (chat-04).",
         "Not compared (unreachable before): 1 replica (chat-03).",
         "Not compared (unreachable after): 1 replica (chat-02).",

@@ -105,7 +105,7 @@ def test_the_time_of_a_change_is_that_of_the_polls_around_it(after: Any, text: s
 def test_the_head_counts_changes_and_gaps_apart() -> None:
     found = what_happened([event(EventKind.ADDED), gap_event(Gap(BEFORE, NOW), NOW)], BEFORE, NOW)
 
-    assert (found.figure.value, found.figure.note, found.figure.tone) == ("1", "changes, 1 gap", Tone.UNKNOWN)
+    assert found.words == "1 change and 1 gap in between"
     assert found.section.title == "In between (2)"
 
 

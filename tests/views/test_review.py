@@ -82,7 +82,7 @@ def test_changes_since_the_last_review_are_without_their_appendices() -> None:
     assert "Data of the last review: 2026-03-02T11:42:05Z." in text_of(new)
     assert "chat-new" in text_of(new)
     assert not any(each.is_appendix for each in parts_of(new.parts))
-    assert "Nothing changed" in text_of(same)
+    assert "No changes since 11:42 (39 of 40 replicas compared)" in text_of(same)
     assert same.parts == ()
 
 

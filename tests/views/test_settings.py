@@ -1,13 +1,16 @@
 """The page Settings as a view: search, values per pool, the field reference, JSON and CSV."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.cli.settings import setting_json
 from dashboard.fleet import Setting, Source, State
-from dashboard.views.blocks import Table, Tone
+from dashboard.rules.findings import Severity
+from dashboard.views.blocks import Gauges, Table, Tone
+from dashboard.views.pool_comparison import setting_severities, suppressed_settings
 from dashboard.views.search import search_report
 from dashboard.views.settings import (
     EVERY_SETTING,
@@ -20,6 +23,7 @@ from dashboard.views.settings import (
     replicas_section,
     setting_values,
     settings_report,
+    similar_settings,
 )
 from tests.builders import alike, document, down, fleet, replica, story
 from tests.findings_builder import finding, with_findings
@@ -63,13 +67,18 @@ def test_of_values_that_tie_none_is_the_usual_one() -> None:
     assert [each.is_most for each in pool_values(tied, SIZE)] == [False, False]
 
 
-def test_a_setting_has_the_severity_of_its_findings_and_none_without_any() -> None:
+def test_a_setting_has_the_severity_of_its_findings_else_that_of_the_verdict_that_it_splits() -> None:
     without = with_findings(mixed())
     on_one = with_findings(without, finding(without, ["chat-odd"]))
     views = [settings_report(each, choice, path=path) for each in (without, on_one) for choice, path in PAGES]
-    tones = [[row[1].tone for row in tables_of([part(view, VALUES)])[0].rows] for view in views]
+    tones = [[row[1].tone for row in tables_of([part(view, VALUES)])[-1].rows] for view in views]
 
-    assert tones == [[Tone.PLAIN] * 3, [Tone.PLAIN], [Tone.CRITICAL, Tone.PLAIN, Tone.PLAIN], [Tone.CRITICAL]]
+    assert tones == [
+        [Tone.INFO, Tone.PLAIN, Tone.PLAIN],
+        [Tone.INFO],
+        [Tone.CRITICAL, Tone.PLAIN, Tone.PLAIN],
+        [Tone.CRITICAL],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -84,9 +93,15 @@ def test_filters_choose_the_replicas(choice: SettingFilter, replicas: int) -> No
     assert sum(number for *_, number in shown(mixed(), choice=choice)) == replicas
 
 
-def test_the_lead_counts_values_and_names_the_pools_that_differ() -> None:
-    assert settings_report(mixed(), path=SIZE).lead == "2 values in 2 pools; different in chat."
-    assert settings_report(mixed(), path="cache_config.unknown").lead == "Not reported by 6 replicas."
+def test_the_lead_is_the_answer_for_the_fleet() -> None:
+    assert (
+        settings_report(mixed(), path=SIZE).lead == "16 on most replicas, 32 on 2 replicas in 2 pools. Mixed in chat."
+    )
+    assert settings_report(mixed(), path=TIMEOUT).lead == "Not reported by 6 replicas."
+    alone = fleet(alike("chat", 3, USUAL), [USUAL])
+    assert settings_report(alone, path=SIZE).lead == "16 on all 3 replicas."
+    tied = fleet([replica("one", document=USUAL), replica("two", document=LARGE)], [USUAL, LARGE])
+    assert settings_report(tied, path=SIZE).lead == "16 on 1 replica in chat, 32 on 1 replica in chat. Mixed in chat."
     nothing = settings_report(mixed(), SettingFilter(pool="x"), path=SIZE)
     assert (nothing.lead, "No replica matches the filters." in text_of(nothing)) == ("", True)
 
@@ -100,7 +115,7 @@ def test_an_unknown_setting_is_no_value_and_differs_from_none() -> None:
 
     assert (row.differing, row.number, row.value) == (0, 1, "16")
     assert (values[-1].value.value, [each.is_most for each in values]) == ("16", [False, True])
-    assert settings_report(built, path=HASH_SIZE).lead == "1 value in 1 pool; not known on 4 replicas."
+    assert settings_report(built, path=HASH_SIZE).lead == "16 on 1 replica. Not known on 4 replicas."
     assert "differs" not in text_of(search_report(built, HASH_SIZE))
 
 
@@ -182,7 +197,50 @@ def test_the_field_reference_has_a_row_per_declaration() -> None:
     ],
 )
 def test_a_default_is_computed_or_a_literal_and_a_setting_may_be_removed_or_unknown(path: str, text: str) -> None:
-    assert text in text_of(settings_report(mixed(), path=path))
+    odd = document({"env.PYTHONHASHSEED": "0", "not.invented.yet": 1})
+
+    assert text in text_of(settings_report(fleet([replica("one", document=odd)], [odd]), path=path))
+
+
+@pytest.mark.parametrize(
+    ("path", "similar"),
+    [
+        ("block_size", [SIZE]),
+        ("cache_config.blocksize", [SIZE]),
+        ("prefix_caching_hash", ["cache_config.prefix_caching_hash_algo"]),
+        ("zzz", []),
+    ],
+)
+def test_a_path_that_nothing_has_is_no_setting_and_leads_to_similar_ones(path: str, similar: list[str]) -> None:
+    shown = settings_report(mixed(), path=path)
+
+    assert shown.lead == "No such setting: no replica reports it, and no vLLM version has it."
+    assert all(each in text_of(shown) for each in similar)
+    assert ("Search the list of settings" in text_of(shown)) == (not similar)
+    assert similar_settings(mixed(), SIZE) is None
+
+
+def test_a_setting_with_several_values_has_a_histogram_here_and_in_the_list() -> None:
+    (values,) = (each for each in part(settings_report(mixed(), path=SIZE), VALUES).blocks if isinstance(each, Gauges))
+    (table,) = tables_of([part(settings_report(mixed(), SettingFilter(search=SIZE)), VALUES)])
+
+    assert [(each.label, each.mark) for each in values.items] == [("16", "4 replicas"), ("32", "2 replicas")]
+    assert [(cell.text, cell.spread) for cell in table.rows[0] if cell.spread] == [("16: 4, 32: 2", (4, 2))]
+
+
+def test_one_severity_of_a_setting_on_every_page() -> None:
+    """A finding in another pool, or on equal values, marks nothing; a suppressed one neither."""
+    built = with_findings(mixed())
+    in_chat = with_findings(built, finding(built, ["chat-odd"]))
+    (chat, embed) = in_chat.pools
+    hidden = replace(
+        in_chat, inspection=replace(in_chat.inspection, findings=(), suppressed=in_chat.inspection.findings)
+    )
+
+    assert setting_severities(in_chat, chat)[SIZE] is Severity.CRITICAL
+    assert SIZE not in setting_severities(in_chat, embed)
+    assert SIZE not in setting_severities(hidden, chat)
+    assert SIZE in suppressed_settings(hidden.inspection, "chat")
 
 
 def test_json_has_native_values_and_null_where_nothing_is_reported() -> None:

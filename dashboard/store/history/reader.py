@@ -68,11 +68,12 @@ class HistoryReader:
         self._before: Fleet | None = None
 
     @uncollected()
-    def fleet_at(self, time: datetime) -> Fleet:
+    def fleet_at(self, time: datetime, like: Fleet | None = None) -> Fleet:
         """Return the fleet of the last poll at a time or before; raise HistoryError before the first.
 
         Settings, states and capacity are those of the poll. Of a fresh replica the time of its answers is that of the
-        poll, except where its state began then; times of single answers are those of the beginning.
+        poll, except where its state began then; times of single answers are those of the beginning. What a fleet `like`
+        it derived from equal replicas is reused.
         """
         with self._database.read() as connection, connection.begin():
             at, _ = self._poll_at(connection, time)
@@ -84,7 +85,7 @@ class HistoryReader:
             sightings = _sightings_at(connection, at, zip(replicas, rows, strict=True))
         with self._database.undamaged():
             saved = replace(read_parts(shell, at), replicas=replicas, documents=documents)
-            fleet = assemble(saved, at, before=self._before)
+            fleet = assemble(saved, at, before=self._before or like)
             unrecorded = tuple(
                 limit_text(row["name"], since)
                 for row in rows

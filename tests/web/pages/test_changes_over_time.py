@@ -59,9 +59,8 @@ def test_two_past_times_are_compared_and_name_themselves() -> None:
 
 def test_what_changed_and_changed_back_is_listed_though_the_ends_are_alike() -> None:
     app = changes(NINE, ELEVEN)
-    settings = html(app).partition(">Settings<")[2].partition(">Replicas<")[0]
 
-    assert "No settings changed on 4 replicas." in settings
+    assert "No settings changed on 4 replicas." in html(app)
     rows = between(app)
     assert len(rows) == 6
     assert [GAP in row for row in rows] == [True, False, False, False, False, False], "newest first"
@@ -69,7 +68,7 @@ def test_what_changed_and_changed_back_is_listed_though_the_ends_are_alike() -> 
     assert "block_size 16 -&gt; 32" in rows[-1]
     assert "2026-03-02 between 08:42 and 09:42" in rows[-1]
     assert "In between (6)" in html(app)
-    assert "In between 5 changes, 1 gap" in text_of(html(app)).replace("? unknown: ", ""), "in the head of the page"
+    assert "5 changes and 1 gap in between" in html(app), "in the head of the page"
 
 
 def test_a_row_leads_to_the_moment_and_a_replica_to_the_fleet_that_had_it() -> None:

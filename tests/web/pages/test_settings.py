@@ -43,7 +43,7 @@ def test_a_setting_is_chosen_from_all_of_the_fleet_and_the_url_has_it() -> None:
 def test_an_unknown_setting_is_an_empty_page_with_a_reason() -> None:
     shown = html(open_page(story(), "settings", path="<b>x</b>"))
 
-    assert "no vLLM version declares it" in shown
+    assert "no vLLM version has it" in shown
     assert "<b>x" not in shown
 
 
