@@ -27,6 +27,7 @@ from dashboard.views.settings import (
 )
 from tests.builders import alike, document, down, fleet, replica, story
 from tests.findings_builder import finding, with_findings
+from tests.inspected_fleets import suppression
 from tests.views.walking import part, tables_of, text_of
 
 SIZE = "cache_config.block_size"
@@ -233,9 +234,8 @@ def test_one_severity_of_a_setting_on_every_page() -> None:
     built = with_findings(mixed())
     in_chat = with_findings(built, finding(built, ["chat-odd"]))
     (chat, embed) = in_chat.pools
-    hidden = replace(
-        in_chat, inspection=replace(in_chat.inspection, findings=(), suppressed=in_chat.inspection.findings)
-    )
+    found = tuple(replace(each, suppression=suppression()) for each in in_chat.inspection.findings)
+    hidden = replace(in_chat, inspection=replace(in_chat.inspection, findings=(), suppressed=found))
 
     assert setting_severities(in_chat, chat)[SIZE] is Severity.CRITICAL
     assert SIZE not in setting_severities(in_chat, embed)
