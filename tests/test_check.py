@@ -53,6 +53,17 @@ def test_a_finding_at_the_level_fails_with_1_and_is_in_the_last_line(tmp_path: P
     assert "exit" not in done.stdout
 
 
+def test_the_table_ends_with_a_summary_and_brief_has_nothing_else(tmp_path: Path, demo: DemoServer) -> None:
+    config = written(tmp_path, demo)
+    whole, brief = run("check", "--config", config), run("check", "--config", config, "--brief")
+
+    line = "    ✖ critical  RT-01 block-size-differs in chat-70b\n"
+    assert f"Summary:\n{line}\n" in whole.stdout
+    assert f"Summary:\n{line}\n" in brief.stdout
+    assert "--block-size" not in brief.stdout
+    assert (brief.exit_code, last_line(brief)) == (1, BLOCK_SIZE_FAILS)
+
+
 def test_a_suppressed_finding_passes_and_is_counted(tmp_path: Path, demo: DemoServer) -> None:
     done = run("check", "--config", written(tmp_path, demo, suppress=[{**WHERE, "until": FUTURE}]))
 
@@ -135,6 +146,8 @@ def test_each_router_that_cannot_be_read_is_one_line_on_standard_error(
         (["--snapshot", "fleet.json", "host:8000"], "cannot be combined with addresses"),
         (["--snapshot"], "'--snapshot' requires an argument"),
         (["--min-coverage", "high"], "--min-coverage: expected a number such as 100."),
+        (["--history", "sqlite:///history.db"], "--history needs --since, or a --snapshot of the history"),
+        (["--brief", "--format", "json"], "--brief cannot be combined with --format json"),
         (["--zzz"], "no such option: --zzz. See `root check --help`."),
     ],
 )

@@ -286,6 +286,12 @@ def test_the_simulated_fleet_needs_its_port() -> None:
     assert "--fleet-port" in done.stderr
 
 
+def test_a_misspelled_command_gets_a_suggestion() -> None:
+    assert run("chekc").stderr == (
+        "exit 2: wrong usage: there is no command 'chekc'; did you mean check? See `python -m dashboard --help`.\n"
+    )
+
+
 def test_no_command_prints_the_help_and_an_error_on_standard_error() -> None:
     done = run()
 

@@ -50,6 +50,14 @@ def test_a_report_is_one_file_with_the_same_bytes_each_time(tmp_path: Path, file
     assert {each.name for each in tmp_path.iterdir()} == {"saved.json", "fleet.yaml", "review.html", "again.html"}
 
 
+def test_the_name_of_the_file_decides_the_format(tmp_path: Path, file: Path) -> None:
+    assert run("report", "--snapshot", str(file), "-o", "x.md").exit_code == 0
+    assert (tmp_path / "x.md").read_text().startswith("## Review of ")
+
+    done = run("report", "--snapshot", str(file), "-o", "x.pdf", "--format", "markdown")
+    assert last_line(done) == "exit 2: wrong usage: -o x.pdf: the name is that of PDF, and --format is markdown."
+
+
 def test_html_is_not_printed_to_a_terminal(file: Path) -> None:
     master, terminal = pty.openpty()
     command = [sys.executable, "-m", "dashboard", "report", "--snapshot", str(file)]

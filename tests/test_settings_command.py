@@ -32,6 +32,15 @@ def test_the_table_has_values_and_declarations(saved_demo: Path) -> None:
     assert "--block-size" in done.stdout
 
 
+def test_a_unique_last_name_is_enough_and_an_ambiguous_one_is_wrong_before_anything_is_polled(saved_demo: Path) -> None:
+    done = run("settings", "gpu_memory_utilization", "--snapshot", str(saved_demo), "--format", "json")
+
+    assert json.loads(done.stdout)["path"] == "cache_config.gpu_memory_utilization"
+    assert_wrong_usage(
+        run("settings", "backend", "127.0.0.1:1"), "backend: 5 settings with this name: attention_config."
+    )
+
+
 def test_a_glob_chooses_pools_and_json_is_for_programs(saved_demo: Path) -> None:
     done = run("settings", SIZE, "--snapshot", str(saved_demo), "--pool", "chat*", "--format", "json")
 
@@ -68,8 +77,8 @@ def test_csv_has_a_row_per_pool_and_value(saved_demo: Path) -> None:
     ("arguments", "sentence"),
     [
         (
-            ("block_size",),
-            "block_size: no replica and no vLLM version has this setting; similar: cache_config.block_size",
+            ("cache.block_size",),
+            "cache.block_size: no replica and no vLLM version has this setting; similar: cache_config.block_size",
         ),
         (("cache_config.blok_size",), "similar: cache_config.block_size"),
         ((SIZE, "--pool", "nowhere"), "--pool: no pool matches 'nowhere'; there are: 'chat-70b'"),

@@ -4,6 +4,7 @@ A command is imported when it runs or prints its help; the list of commands impo
 """
 
 import ast
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -39,6 +40,15 @@ def _summary(name: str) -> str:
 
 class Commands(TyperGroup):
     """The commands. Wrong usage of any of them exits with 2 and one sentence."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command of the arguments; a misspelled one gets a suggestion."""
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            near = get_close_matches(args[0].lower(), COMMANDS, 1)
+            wrong(
+                f"there is no command {args[0]!r}{f'; did you mean {near[0]}?' if near else ''} See `{PROGRAM} --help`"
+            )
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         return [*COMMANDS]

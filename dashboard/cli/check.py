@@ -73,6 +73,8 @@ def check(
         ),
     ] = None,
     history: HistoryOption = None,
+    *,
+    brief: Annotated[bool, typer.Option("--brief", help="With table: print the summary only.")] = False,
 ) -> None:
     """Poll every replica once, evaluate the rules, and print the findings.
 
@@ -87,6 +89,10 @@ def check(
         wrong("--snapshot live: leave out --snapshot to poll every replica")
     if since and baseline:
         wrong("--since cannot be combined with --baseline: the history has no deviations from it")
+    if history and not since and not snapshot:
+        wrong("--history needs --since, or a --snapshot of the history")
+    if brief and output != "table":
+        wrong(f"--brief cannot be combined with --format {output}")
     options, given = (
         options_of(config, target, snapshot=snapshot, prometheus=prometheus),
         given_baselines(baseline or ()),
@@ -111,6 +117,7 @@ def check(
             options=_options_path(config),
             width=width(),
             colour=is_terminal(),
+            is_brief=brief,
         )
     )
     hint = unknown_hint(fleet)

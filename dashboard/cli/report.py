@@ -31,6 +31,7 @@ from dashboard.views.changes_text import what_happened
 from dashboard.views.review import review_report
 
 NONE = "none"
+SUFFIXES = {".html": "html", ".htm": "html", ".pdf": "pdf", ".md": "markdown", ".json": "json"}
 SINCE = (
     f"The fleet of the last review, named in the same way, or a period (7d) before this one; {NONE} for no comparison "
     "[default: the frozen snapshot that the Review page uses]."
@@ -48,8 +49,9 @@ def report(
     ] = None,
     history: HistoryOption = None,
     output: Annotated[
-        Literal["html", "pdf", "markdown", "json"], typer.Option("--format", help="Output format.")
-    ] = "html",
+        Literal["html", "pdf", "markdown", "json"] | None,
+        typer.Option("--format", help="Output format  [default: that of the name of -o, else html]."),
+    ] = None,
     file: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="Output file; an existing one is overwritten."),
@@ -65,7 +67,7 @@ def report(
 
     Exit code 0 for a written report, whatever its findings; 2 for wrong usage or options, or without targets.
     """
-    kind = Format(output)
+    kind = _format(output, file)
     if file is None and not kind.is_text and is_terminal():
         wrong(f"-o is missing: name the output file for {kind.label}")
     if snapshot == since == STANDARD_INPUT:
@@ -92,6 +94,14 @@ def report(
     else:
         write_file("-o", file, content)
     say(f"{file or 'standard output'}: the review of {fleet.name}, {kind.label}, {size(len(content))}.")
+
+
+def _format(asked: str | None, file: Path | None) -> Format:
+    """Return the format that is asked for, else that of the file's name. Exit with 2 where they contradict."""
+    named = SUFFIXES.get(file.suffix.lower()) if file else None
+    if asked and named and asked != named:
+        wrong(f"-o {file}: the name is that of {Format(named).label}, and --format is {asked}")
+    return Format(asked or named or "html")
 
 
 def _named(since: str, fleet: Fleet, options: Options, history: str | None) -> LastReview:

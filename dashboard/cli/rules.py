@@ -5,8 +5,7 @@ from typing import Annotated
 import typer
 
 from dashboard.cli.terminal import is_terminal, put, width, wrong
-from dashboard.render.console import to_rule_table
-from dashboard.render.rule_markdown import rule_page
+from dashboard.render.console import to_rule_page, to_rule_table
 from dashboard.rules.catalogue import ALL_RULES, BY_ID, likely_rule_id, unknown_rule
 
 
@@ -23,4 +22,4 @@ def rules(
     found = BY_ID.get(likely_rule_id(rule)) or by_name.get(rule.lower())
     if found is None:
         wrong(f"{rule}: {unknown_rule(rule)}")
-    put(f"{rule_page(found).rstrip()}\n")
+    put(to_rule_page(found, width=width(), colour=is_terminal()))

@@ -12,7 +12,7 @@ from dashboard.cli.fleets import SnapshotOption, fleet_of
 from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, options_of
 from dashboard.cli.terminal import is_terminal, no_such_pool, put, width, wrong
 from dashboard.fleet import Role, State
-from dashboard.fleet.formatting import MOST, SOME, natural, shortlist
+from dashboard.fleet.formatting import MOST, SOME, count, natural, shortlist
 from dashboard.render.tabular import to_table_csv
 from dashboard.render.terminal import to_terminal
 from dashboard.views.settings import PoolValue, SettingFilter, pool_values, settings_report, values_data
@@ -20,7 +20,9 @@ from dashboard.vllm.field_reference import declarations, known_paths, known_sent
 
 
 def settings(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="The setting, such as cache_config.block_size.")],
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="The setting, such as cache_config.block_size or block_size.")
+    ],
     target: TargetsArgument = None,
     config: ConfigOption = None,
     snapshot: SnapshotOption = None,
@@ -38,6 +40,7 @@ def settings(
     Without --snapshot every replica is polled once. Exit code 2 for a setting that neither a replica nor a vLLM version
     has, and for wrong usage or options.
     """
+    path = _whole_path(path)
     fleet = fleet_of(
         snapshot, options_of(config, target, snapshot=snapshot, prometheus=prometheus), option="--snapshot"
     )
@@ -63,6 +66,17 @@ def settings(
         put(to_table_csv(values_data(path, known), view.context))
     else:
         put(to_terminal(view, width=width(), colour=is_terminal()))
+
+
+def _whole_path(text: str) -> str:
+    """Return the path of a setting with this last name; exit with 2 where several have it. Others are as they are."""
+    known = known_paths()
+    if text in known or "." in text:
+        return text
+    paths = sorted(each for each in known if each.rpartition(".")[2] == text)
+    if len(paths) > 1:
+        wrong(f"{text}: {count(len(paths), 'setting')} with this name: {shortlist(paths, MOST)}")
+    return paths[0] if paths else text
 
 
 def setting_json(path: str, known: Iterable[PoolValue]) -> dict[str, Any]:

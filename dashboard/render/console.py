@@ -5,11 +5,13 @@ from io import StringIO
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from dashboard.fleet.formatting import without_commands
-from dashboard.render.rule_markdown import headline, worst
+from dashboard.render.rule_markdown import headline, rule_page, worst
 from dashboard.rules.registry import Rule
 
+WIDEST_PAGE = 100  # columns: longer lines are hard to read
 NAMES_FROM = 120  # columns: with fewer the names would leave the problems too little room
 
 
@@ -22,6 +24,15 @@ def printed(*parts: RenderableType, width: int, colour: bool) -> str:
     console = Console(file=out, width=width, force_terminal=colour, no_color=not colour, highlight=False, markup=False)
     console.print(Group(*parts))
     return without_commands("".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines()))
+
+
+def to_rule_page(rule: Rule, *, width: int, colour: bool) -> str:
+    """Write the page of a rule without the signs of its Markdown."""
+    from rich.markdown import Markdown  # noqa: PLC0415  only this needs its parser
+
+    title, _, body = rule_page(rule).partition("\n")
+    page = Markdown(body, hyperlinks=False, code_theme="ansi_dark")
+    return printed(Text(title.removeprefix("# "), "bold"), Text(""), page, width=min(width, WIDEST_PAGE), colour=colour)
 
 
 def to_rule_table(rules: Iterable[Rule], *, width: int, colour: bool) -> str:

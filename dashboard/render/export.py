@@ -23,7 +23,7 @@ from dashboard.render.terminal import to_terminal
 from dashboard.render.verdict import Verdict
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Chart, DifferenceTable, Entries, PlainBlock, Section, Table, View, flat_blocks
-from dashboard.views.command_line import check_view
+from dashboard.views.command_line import check_summary, check_view
 from dashboard.views.context import context_line
 from dashboard.views.time_chart import TimeChart
 
@@ -86,8 +86,12 @@ def written_check(
     options: str,
     width: int,
     colour: bool,
+    is_brief: bool = False,
 ) -> str:
-    """Return a fleet and its verdict in a format; `options` is the path of the options, `width` the terminal's."""
+    """Return a fleet and its verdict in a format; `options` is the path of the options, `width` the terminal's.
+
+    `is_brief`: a table has its summary only.
+    """
     match output:
         case "json":
             return f"{findings_json(fleet, at, left_out=verdict.left_out, indent=2).decode()}\n"
@@ -100,7 +104,9 @@ def written_check(
         case "markdown":
             return to_markdown(check_view(fleet, verdict.left_out))
         case "table":
-            return to_terminal(check_view(fleet, verdict.left_out), width=width, colour=colour)
+            view = check_view(fleet, verdict.left_out)
+            parts = () if is_brief else view.parts
+            return to_terminal(replace(view, parts=(*parts, check_summary(fleet))), width=width, colour=colour)
         case _:
             assert_never(output)
 

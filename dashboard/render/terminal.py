@@ -1,8 +1,10 @@
 """A view as text for a terminal, without its appendices."""
 
 from collections.abc import Iterator
+from textwrap import wrap
+from typing import NamedTuple
 
-from rich.console import RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -13,6 +15,7 @@ from dashboard.fleet.pieces import Text as Line
 from dashboard.render.console import printed
 from dashboard.views.blocks import (
     SIGNS,
+    Cell,
     Entries,
     Entry,
     Figures,
@@ -28,7 +31,8 @@ from dashboard.views.context import context_line
 
 LONGEST = 1000  # characters of one line
 LONGEST_CELL = 200
-UNBROKEN = 24  # characters: a column of shorter cells is never folded
+UNBROKEN, UNBROKEN_NAME = 24, 48  # characters: a column of shorter cells is never folded; the first has names
+FOLDED = 12  # characters of a folded column, at least
 INDENT = 4
 SEVERITIES = {Tone.CRITICAL: "bold red", Tone.WARNING: "bold yellow", Tone.INFO: "bold blue"}
 CELL_STYLES = {Tone.CRITICAL: "red", Tone.WARNING: "yellow", Tone.GOOD: "green"}
@@ -65,7 +69,7 @@ def _block(block: PlainBlock) -> Iterator[RenderableType]:
         for entry in block.items:
             yield from _entry(entry)
     elif isinstance(block, Table):
-        yield _indented(_table(block))
+        yield _indented(_Grid(block))
         if block.note:
             yield _indented(Text(end_cut(block.note, LONGEST), "dim"))
 
@@ -92,19 +96,38 @@ def _line(line: Line) -> Text:
     return Text.assemble(*((end_cut(piece.text, LONGEST), STYLES[piece.style]) for piece in line))
 
 
-def _table(block: Table) -> RichTable:
-    table = RichTable(box=None, pad_edge=False, header_style="dim")
-    for place, column in enumerate(block.columns):
-        is_short = max((len(row[place].whole_text) for row in block.rows), default=0) <= UNBROKEN
-        table.add_column(
-            Text(end_cut(column.title)),
-            justify="right" if column.is_number else "left",
-            overflow="fold",
-            no_wrap=is_short,
-        )
-    for row in block.rows:
-        table.add_row(*(Text(end_cut(cell.whole_text, LONGEST_CELL), CELL_STYLES.get(cell.tone, "")) for cell in row))
-    return table
+class _Grid(NamedTuple):
+    """A table that is laid out once its width is known."""
+
+    block: Table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        columns = list(zip(*(map(_shown, row) for row in self.block.rows), strict=True))
+        longest = [max(map(len, texts)) for texts in columns] or [0] * len(self.block.columns)
+        heads = [end_cut(column.title).split() for column in self.block.columns]
+        narrow = [max(map(len, (*words, ""))) for words in heads]
+        needed = [
+            max(length, least) for length, least in zip(longest[1:], narrow[1:], strict=True) if length <= UNBROKEN
+        ]
+        room = options.max_width - min(longest[0], UNBROKEN_NAME) - FOLDED * (len(heads) - 1 - len(needed))
+        fits = sum(needed) + 2 * len(heads) <= room
+        table = RichTable(box=None, pad_edge=False, header_style="dim")
+        for place, column in enumerate(self.block.columns):
+            is_short = longest[place] <= (UNBROKEN_NAME if place == 0 else UNBROKEN) and (fits or place == 0)
+            head = wrap(" ".join(heads[place]), max(longest[place], narrow[place], 1)) if is_short else [column.title]
+            table.add_column(
+                Text("\n".join(map(end_cut, head))),
+                justify="right" if column.is_number else "left",
+                overflow="fold",
+                no_wrap=is_short,
+            )
+        for row in self.block.rows:
+            table.add_row(*(Text(_shown(cell), CELL_STYLES.get(cell.tone, "")) for cell in row))
+        yield table
+
+
+def _shown(cell: Cell) -> str:
+    return end_cut(cell.whole_text, LONGEST_CELL)
 
 
 def _indented(text: RenderableType, columns: int = INDENT) -> RenderableType:

@@ -1,6 +1,7 @@
 """What `check` and `poll` print: findings with cause and fix; replicas, then each pool with what differs in it."""
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.sharing_text import sharing_text
@@ -21,6 +22,7 @@ from dashboard.views.table import Field, to_table
 SKIPPED = "{}, as not enough replicas report their settings. `--format json` lists each with the reason."
 MOST_LINES = 50  # of one section below the findings; the rest is counted
 PAGES = "`python -m dashboard rules ID` prints the page of a rule, such as `python -m dashboard rules RT-01`."
+MOST_SUMMARIZED = 5  # rules at the end of `check`
 MOST_DIFFERENCES = 12  # of a pool; the rest is counted
 TONES = {ReplicaState.UP: Tone.GOOD, ReplicaState.PARTIAL: Tone.WARNING, ReplicaState.DOWN: Tone.CRITICAL}
 VALUES = frozenset({State.REPORTED, State.NULL, State.REDACTED})
@@ -60,6 +62,25 @@ def check_view(fleet: Fleet, left_out: str = "") -> View:
         lead=f"{findings_lead(fleet)}. {left_out}".rstrip(),
         context=context_of(fleet),
         parts=tuple(sections),
+    )
+
+
+def check_summary(fleet: Fleet) -> Section:
+    """Return one line for each of the first rules with findings, worst first."""
+    by_rule: dict[tuple[Severity, str], list[Finding]] = {}
+    for finding in sorted(fleet.inspection.findings, key=lambda each: each.severity.rank):
+        by_rule.setdefault((finding.severity, finding.rule), []).append(finding)
+    entries = []
+    for (severity, rule), found in islice(by_rule.items(), MOST_SUMMARIZED):
+        pools = count(len({pool for each in found for pool in each.pools}), "pool")
+        where = finding_text.where(found[0]) if len(found) == 1 else pools
+        entries.append(
+            Entry(Tone(severity), (Piece(finding_text.rule_title(rule), Style.STRONG), Piece(f" in {where}")))
+        )
+    hidden = len(by_rule) - len(entries)
+    more = (Paragraph(plain(f"and {count(hidden, 'more rule')} with findings")),) if hidden else ()
+    return Section(
+        "summary", "Summary", (Entries(tuple(entries)), *more) if entries else (Paragraph(plain("No findings")),)
     )
 
 

@@ -24,6 +24,14 @@ def test_lines_have_at_most_the_width_and_colours_only_on_request() -> None:
     assert "\x1b[" in table(colour=True)
 
 
+def test_heads_and_names_of_settings_are_never_cut_at_a_hundred_columns() -> None:
+    text = table(100)
+
+    assert "before" in text
+    assert "befor " not in text
+    assert "cache_config.block_size" in text
+
+
 def test_foreign_text_stays_on_its_line_and_charts_are_omitted() -> None:
     entry = Entry(Tone.UNKNOWN, (Piece(EVIL),), EVIL, (plain(EVIL),))
     part = Section("a", EVIL, (Paragraph(plain(EVIL), Tone.GOOD), Entries((entry,)), Chart("c", EVIL, "GiB", ())))
