@@ -31,6 +31,7 @@ EVERY_PAGE = (
     "review",
     "snapshots",
     "changes",
+    "timeline",
 )
 WEEK = timedelta(days=7)
 

@@ -86,14 +86,22 @@ TOPICS: Mapping[str, tuple[str, str]] = {  # of each page: the question that it 
     ),
     pages.REVIEW: (
         "What does a meeting have to know and to decide?",
-        "Share freezes the fleet; notes and owners are kept with the snapshot. The meeting mode has larger type.",
+        "Share opens it and freezes the fleet. Notes and owners are kept with the snapshot.",
     ),
     pages.SNAPSHOTS: (
         "What was the state before, and what has changed since?",
         (
-            "A snapshot opens every page unchanged, Time in the header a past time. Changes compares any two of "
-            "a snapshot, a time and the live fleet, and lists what happened in between."
+            "A snapshot opens every page unchanged, Time in the header a past time. An id, its first ten digits or a "
+            "link opens one."
         ),
+    ),
+    pages.TIMELINE: (
+        "When did cohorts form, and what restarted?",
+        "A click on a time or a mark opens the page as it was then. Dragging selects a range for Changes.",
+    ),
+    pages.CHANGES: (
+        "What changed between two times?",
+        "It compares any two of a snapshot, a time and the live fleet, and lists what happened in between.",
     ),
     pages.STATUS: (
         "Where do targets come from, what is in force, and which facts are missing?",

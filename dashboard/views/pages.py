@@ -6,14 +6,11 @@
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.times import write_time
 
-OVERVIEW, FINDINGS, COMPARE = "", "findings", "compare"
-CAPACITY, REPLICAS, REPLICA_PAGE = "capacity", "replicas", "replica"
-SETTINGS = "settings"
-STATUS = "status"
-REVIEW, SNAPSHOTS, CHANGES = "review", "snapshots", "changes"
-SEARCH_PAGE, HELP = "find", "help"
+OVERVIEW, FINDINGS, COMPARE, CAPACITY = "", "findings", "compare", "capacity"
+REPLICAS, REPLICA_PAGE, SETTINGS = "replicas", "replica", "settings"
+TIMELINE, CHANGES, SNAPSHOTS = "timeline", "changes", "snapshots"
+REVIEW, STATUS, HELP, SEARCH_PAGE = "review", "status", "help", "find"
 
-# The pages of the navigation, in its order.
 TITLES = {
     OVERVIEW: "Overview",
     FINDINGS: "Findings",
@@ -21,13 +18,33 @@ TITLES = {
     CAPACITY: "Capacity",
     REPLICAS: "Replicas",
     SETTINGS: "Settings",
-    REVIEW: "Review",
+    TIMELINE: "Timeline",
+    CHANGES: "Changes",
     SNAPSHOTS: "Snapshots",
+    REVIEW: "Review",
     STATUS: "Status",
+    HELP: "Help",
+    SEARCH_PAGE: "Search",
+    REPLICA_PAGE: "Replica",
 }
 
-# Pages that are not in the navigation, each with the entry that leads to it.
-PARENTS = {REPLICA_PAGE: REPLICAS, CHANGES: SNAPSHOTS}
+# The entries of the navigation. One leads to its first page; pages of one entry have links to each other.
+NAVIGATION = {
+    "Overview": (OVERVIEW,),
+    "Findings": (FINDINGS,),
+    "Compare": (COMPARE,),
+    "Capacity": (CAPACITY,),
+    "Inventory": (REPLICAS, SETTINGS),
+    "History": (TIMELINE, CHANGES, SNAPSHOTS),
+}
+PARENTS = {REPLICA_PAGE: REPLICAS}  # pages of an entry that need a choice, each with the page that offers it
+
+
+def entry_of(page: str) -> tuple[str, ...]:
+    """Return the pages of the entry of the navigation that a page belongs to; none for a page outside of it."""
+    own = PARENTS.get(page, page)
+    return next((group for group in NAVIGATION.values() if own in group), ())
+
 
 # Choices. A widget whose value is in the URL has the name as its key.
 POOL = "pool"
@@ -67,7 +84,7 @@ RANGE = "range"  # of a timeline
 
 # Choices that a page reads; it ignores all others.
 KNOWN = {
-    OVERVIEW: {SORT, RANGE},
+    OVERVIEW: {SORT},
     FINDINGS: {SEARCH, POOL, SEVERITY, FAMILY, RULE, NEW, RULES, FINDING, SORT},
     COMPARE: {POOL, CHOSEN, SHOW, SEARCH, SECTION, ORIGIN, REFERENCE, COLUMNS, PATH, COHORT, CONVERGE, RANGE},
     CAPACITY: {POOL, MEASURE, LENGTH, PER},
@@ -79,6 +96,7 @@ KNOWN = {
     REPLICA_PAGE: {REPLICA, TAB, SETTING, SECTION, SHOW, RANGE},
     REVIEW: {FROM, NEW, SORT},
     SNAPSHOTS: {SEARCH, MANAGE},
+    TIMELINE: {POOL, RANGE},
     CHANGES: {FROM, TO, POOL, PATH, REPLICA},
 }
 

@@ -71,8 +71,9 @@ def _kinds(fleet: Fleet, known: FindingList) -> Iterator[tuple[str, str, Callabl
 
 
 def _pages() -> Iterator[Hit]:
-    for name, title in {**pages.TITLES, pages.CHANGES: "Changes since"}.items():
-        yield Hit(title, "", page(name), title.lower())
+    for name, title in pages.TITLES.items():
+        if name != pages.REPLICA_PAGE:  # it needs a replica
+            yield Hit(title, "", page(name), title.lower())
 
 
 def _pools(fleet: Fleet) -> Iterator[Hit]:

@@ -13,6 +13,7 @@ from dashboard.fleet import Pool, ReplicaState
 from dashboard.fleet.formatting import count, end_cut, iso, one_line
 from dashboard.fleet.pieces import Kind, Link
 from dashboard.views.blocks import Block, Section, Table, Tone, View, quiet_paragraph
+from dashboard.views.context import context_of
 from dashboard.views.table import Field, to_table
 from dashboard.views.time_chart import FORMER_SHADES, Band, Lane, TimeChart, details_of, lane_of, shades
 
@@ -110,6 +111,17 @@ def replica_blocks(
             lanes.append(lane_of(label, named, timeline, is_strip=True))
             rows += [(label, each) for each in named]
     return _blocks("timeline-replica", TITLE, timeline, lanes, _band_table("Value", rows, timeline), "", here, shown)
+
+
+def timeline_report(fleet: Fleet, blocks: tuple[Block, ...], pool: str | None, *, name: str = "") -> View:
+    """Return the page of all pools, or of one, with a timeline as `pool_blocks` makes it."""
+    return View(
+        title=TITLE,
+        headline=f"Timeline of {pool}" if pool else "Timeline of all pools",
+        lead="Replicas per cohort. A change of settings, a restart or a finding is a mark.",
+        context=context_of(fleet, name=name, filters=[("pool", pool)] if pool else []),
+        parts=(Section(ANCHOR, "", blocks),) if blocks else (),
+    )
 
 
 def with_timeline(view: View, blocks: tuple[Block, ...]) -> View:

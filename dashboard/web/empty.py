@@ -94,6 +94,17 @@ def no_such_fleet(why: str) -> None:
     _draw(f"Cannot open {what}", markup.text(why), f"{snapshots} · {live}")
 
 
+def no_history() -> None:
+    """Draw that nothing was recorded at the time that is shown."""
+    snapshots = markup.link(links.to(pages.SNAPSHOTS), "Snapshots")
+    _draw(
+        "No history",
+        "No poll was recorded for this fleet and time. <code>history</code> in <code>fleet.yaml</code> "
+        "enables recording.",
+        snapshots,
+    )
+
+
 def same_twice() -> None:
     _draw("Both sides are the same fleet", "Select another one above.")
 

@@ -38,7 +38,7 @@ _MEETING = (_HERE / "meeting.css").read_text(encoding="utf-8")
 _STALE = f'<span class="late" data-status="The data is stale.">{markup.glyph("warning")} <b>stale</b></span>'
 SEARCH_LINK = '<a class="search-everything" href="{}" title="Find anything (Ctrl-K)" aria-label="Find anything"></a>'
 # navigate.js marks the chosen theme, and keeps it where Streamlit does.
-FOOT = '<div class="themes"><a href="{{}}">Help</a> <span role="group" aria-label="Theme">Theme {}</span></div>'.format(
+THEMES = '<p class="themes" role="group" aria-label="Theme">Theme {}</p>'.format(
     " ".join(f'<button type="button" data-theme="{each}">{each}</button>' for each in ("System", "Light", "Dark"))
 )
 _SCRIPTS = "".join((_HERE / name).read_text(encoding="utf-8") for name in ("copying.js", "navigate.js"))
@@ -56,14 +56,14 @@ def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> DeltaGenerator:
     with st.container(key="navigate"):
         now = state.age_reference() if page != pages.REVIEW else None  # a review is kept: it has times
         clock = {"now": now.timestamp() * 1000} if now else {}
-        _navigate(key="navigate_links", data={"parent": pages.PARENTS.get(page, ""), **clock})
+        entry = (pages.entry_of(page) or ("",))[0]
+        names = {"parent": "" if entry == page else entry, "pages": list(pages.TITLES)}
+        _navigate(key="navigate_links", data={**names, **clock})
     is_live = not state.is_frozen() if sides is None else sides.is_live
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
         st.html(SEARCH_LINK.format(markup.text(links.to(pages.SEARCH_PAGE))))
         _draw_ticking_line(page, sides) if is_live and not state.is_still() else _draw_line(sides)
         controls = st.container(key="header_controls", horizontal=True, vertical_alignment="center", gap="small")
-        if is_live and not state.is_frozen() and not state.is_screenshot():
-            st.toggle("Pause", key=state.PAUSED)
     for failure in service.discovery_failures() if is_live else ():
         st.html(stale_targets_html(failure))
     if (reload := service.reload_status() if is_live else None) is not None:
@@ -182,6 +182,31 @@ def past_html(fleet: Fleet) -> str:
     return f"{as_of}, last poll {day}{polled_at:%H:%M:%S}{gap}"
 
 
+def draw_siblings(page: str) -> None:
+    """Draw links to the pages of the same entry of the navigation, if there are several."""
+    place, siblings = st.empty(), pages.entry_of(page)  # always a place: without it the browser would remount the rest
+    if len(siblings) > 1:
+        mark = {page: ' aria-current="page"', pages.PARENTS.get(page): ' aria-current="true"'}
+        links_html = " ".join(
+            f'<a href="{markup.text(links.to(each))}"{mark.get(each, "")}>{pages.TITLES[each]}</a>' for each in siblings
+        )
+        place.html(f'<nav class="siblings" aria-label="Pages of this group">{links_html}</nav>')
+
+
+def draw_gear(page: str, sides: Sides | None) -> None:
+    """Draw the button and its popover: Status, Help, the pause of a live page, and the theme."""
+    is_live = sides is None or sides.is_live
+    with st.popover("Status and help", width="content", key="gear"):
+        shown = [
+            markup.link(links.to(pages.STATUS), "Status"),
+            markup.link(links.to(pages.HELP, about=page or "overview"), "Help on this page"),
+        ]
+        st.html(f'<p class="quick-times">{" · ".join(shown)}</p>')
+        if is_live and not state.is_frozen() and not state.is_screenshot():
+            st.toggle("Pause updates", key=state.PAUSED)
+        st.html(THEMES)
+
+
 def draw_ignored_choices(page: str) -> None:
     """Warn about choices in the URL that are invalid or that no page has; once the page is drawn."""
     unknown = {name: value for name, value in links.page_choices().items() if name not in pages.KNOWN.get(page, ())}
@@ -202,8 +227,7 @@ def draw_footer(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
         context = sides.context and replace(sides.context, filters=_filters(sides.both or (), page, but=SIDES))
         parts = context_parts(context) if context else ("no comparison", *version_parts(context_of(fleet)))
     shown = " · ".join(f"<span>{markup.text(part)}</span>" for part in parts)
-    foot = FOOT.format(markup.text(links.to(pages.HELP, about=page or "overview")))
-    st.html(f'<div class="foot-bar">{foot}<footer class="context">{shown}</footer></div>')
+    st.html(f'<footer class="context">{shown}</footer>')
 
 
 def page_context(fleet: Fleet, page: str) -> Context:

@@ -5,14 +5,14 @@ const PAGES = "[data-testid=stTopNavLink]";
 const OPEN_POPOVER = "[data-testid=stPopover] button[aria-expanded=true]";
 const CARRIED = ["snapshot", "at", "screenshot", "meeting"]; // as in pages.py
 const STILL = 2; // of these: which fleet is shown
-const SCOPED = ["findings", "capacity", "replicas", "settings"]; // pages of every pool, or of the one in the URL
+const SCOPED = ["findings", "capacity", "replicas", "settings", "timeline", "changes"]; // pages of every pool, or of the one in the URL
 const OF_A_POOL = [...SCOPED, "compare"]; // Compare always has a pool, so it begins no scope
 const SEARCH_PAGE = "find", SEARCH = ".search-everything", FIELD = ".st-key-search_box input";
-const UNLISTED = ["find", "help", "replica", "changes"]; // pages that are not in the navigation
 const status = Object.assign(document.createElement("div"), { className: "said", role: "status" });
 let hasFocused = false;
 let scope = null; // the pool that a reader selected
 const AGES = [[86_400, "d"], [3_600, "h"], [60, "min"], [1, "s"]]; // as in formatting.py
+let pageNames = [];
 let ahead = null; // ms by which the server's clock is ahead of the browser's; null: the page shows times
 
 function pageOf(address) {
@@ -84,9 +84,8 @@ const themeKey = (path) => `stActiveTheme-${path}-v2`;
 function chooseTheme(event) {
   const theme = event.target.closest?.(".stHtml [data-theme]")?.dataset.theme;
   if (!theme) return;
-  const pages = [...document.querySelectorAll(PAGES)].map((link) => new URL(link.href).pathname);
-  const base = pages[0].replace(/[^/]*$/, "");
-  for (const path of [...pages, window.location.pathname, ...UNLISTED.map((name) => base + name)]) {
+  const base = new URL(document.querySelector(PAGES).href).pathname.replace(/[^/]*$/, "");
+  for (const path of [window.location.pathname, ...pageNames.map((name) => base + name)]) {
     window.localStorage.setItem(themeKey(path), JSON.stringify(theme));
   }
   window.location.reload();
@@ -110,7 +109,7 @@ function unscaleCharts() {
   document.querySelectorAll("[data-testid=stPlotlyChart] .main-svg").forEach((svg) => svg.removeAttribute("viewBox"));
 }
 
-// Marks the page above a page that is not in the navigation. Streamlit marks a page of its own with "page".
+// Marks the entry that leads to a group of pages. Streamlit marks a page of its own with "page".
 function markParent(name) {
   for (const link of document.querySelectorAll(PAGES)) {
     const isParent = Boolean(name) && new URL(link.href).pathname.endsWith(`/${name}`);
@@ -172,6 +171,7 @@ function close(event) {
 
 export default function ({ data }) {
   markParent(data.parent);
+  pageNames = data.pages;
   ahead = data.now ? data.now - Date.now() : null;
   if (document[HANDLED]) return;
   document[HANDLED] = true;

@@ -25,6 +25,7 @@ FROZEN = "frozen_just_now"  # the generation of the fleet and its snapshot, or w
 COPY_LINK = (
     '<button type="button" class="copy-link" data-copy-url>Copy link to the live page</button>'  # by navigate.js
 )
+REVIEW = '<p><a href="{}">Open the review</a>: an agenda for a meeting, with notes.</p>'
 PDF_LIBRARY = "weasyprint"  # an optional extra
 _PDF_TURN = Lock()
 
@@ -68,6 +69,8 @@ def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
                 page,
             )
         shown = sides.address().values() if sides else [pages.side_of(fleet)]
+        if page != pages.REVIEW:
+            st.html(markup.section("Review") + REVIEW.format(markup.text(links.to(pages.REVIEW))))
         _draw_export(links.make_file_name(fleet.name, page or "overview", *shown))
 
 

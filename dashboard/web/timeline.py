@@ -58,11 +58,17 @@ class Window(NamedTuple):
 BlockReader = Callable[[HistoryReader, Window], tuple[Block, ...]]
 
 
-def draw_pools(fleet: Fleet, pools: Sequence[str], pool: Pool | None = None) -> tuple[Block, ...]:
-    """Draw the cohorts of all pools, or of one, in an expander; return them once they are drawn, for an export."""
-    name = pool.name if pool else None
-    place = Link(Kind.PAGE, pages.COMPARE, name, ((pages.POOL, name),)) if name else Link(Kind.PAGE, pages.OVERVIEW)
-    return _fold(fleet, place, partial(_pools, fleet, tuple(pools), name, place))
+def draw_pool(fleet: Fleet, pool: Pool) -> tuple[Block, ...]:
+    """Draw the cohorts of a pool in an expander; return them once they are drawn, for an export."""
+    place = Link(Kind.PAGE, pages.COMPARE, pool.name, ((pages.POOL, pool.name),))
+    return _fold(fleet, place, partial(_pools, fleet, (pool.name,), pool.name, place))
+
+
+def draw_fleet(fleet: Fleet, pools: Sequence[str], pool: str | None) -> tuple[Block, ...]:
+    """Draw the cohorts of all pools, or of one, and return them for an export; none without a history."""
+    place = Link(Kind.PAGE, pages.TIMELINE, pool or "", ((pages.POOL, pool),) if pool else ())
+    read = partial(_pools, fleet, (pool,) if pool else tuple(pools), pool, place)
+    return _draw_range(fleet, place, read) if _has_history(fleet) else ()
 
 
 def draw_replica(fleet: Fleet, one: Replica) -> tuple[Block, ...]:
@@ -132,18 +138,20 @@ def _fold(fleet: Fleet, place: Link, read: BlockReader) -> tuple[Block, ...]:
         return ()
     is_open = pages.RANGE in st.query_params
     with st.expander(TITLE, expanded=is_open, key=f"timeline_{place.key}", on_change="rerun") as aside:
-        if not aside.open:
-            return ()
-        bound = links.bind(pages.RANGE, list(RANGES), default=_default(fleet))
-        name = st.segmented_control(
-            "Range",
-            list(RANGES),
-            **bound,
-            required=True,
-            format_func=RANGE_WORDS.__getitem__,
-            label_visibility="collapsed",
-        )
-        return _draw(read, _window(fleet, str(name)), place, "timeline")
+        return _draw_range(fleet, place, read) if aside.open else ()
+
+
+def _draw_range(fleet: Fleet, place: Link, read: BlockReader) -> tuple[Block, ...]:
+    """Draw the choice of a range, which is in the URL, and the timeline."""
+    name = st.segmented_control(
+        "Range",
+        list(RANGES),
+        **links.bind(pages.RANGE, list(RANGES), default=_default(fleet)),
+        required=True,
+        format_func=RANGE_WORDS.__getitem__,
+        label_visibility="collapsed",
+    )
+    return _draw(read, _window(fleet, str(name)), place, "timeline")
 
 
 def _window(fleet: Fleet, name: str) -> Window:

@@ -153,6 +153,8 @@ STATES = (
     State("review-meeting", at("review", meeting="1")),
     State("review-snapshot", at("review", snapshot=LATEST)),
     State("review-uniform", at("review"), fleet=UNIFORM),
+    State("timeline", at("timeline"), MAIN, SEEN),
+    State("timeline-no-history", at("timeline")),
     State("snapshots", at("snapshots"), MAIN),
     State("snapshots-none", at("snapshots"), fleet=NOTHING),
     State("changes", at("changes", **{"from": BEFORE, "to": LATEST}), MAIN),
@@ -177,6 +179,7 @@ PAGES = (
     at("settings", path="cache_config.block_size"),
     at("replica", replica=OTHER_HASH),
     at("review"),
+    at("timeline"),
     at("snapshots"),
     at("changes", **{"from": BEFORE, "to": LATEST}),
 )

@@ -75,7 +75,6 @@ def test_on_a_phone_overview_is_one_column(browser: Browser, frozen_url: str) ->
         assert len(cells) == 7
         assert max(map(right, cells)) <= 390
         expect(page.locator(".asof .found")).to_be_visible()
-        expect(page.locator(".st-key-paused")).not_to_be_visible()
         assert right(page.get_by_role("button", name="Share")) <= 390
 
 
@@ -83,7 +82,9 @@ def test_an_unknown_page_is_not_found_and_stays_so(page: Page, frozen_url: str) 
     """Streamlit shows the first page under any name."""
     visit(page, f"{frozen_url}/nope")
     expect(page).to_have_title(re.compile("^Page not found"))
-    page.get_by_text("Pause").click()
+    page.get_by_role("button", name="Status and help").click()
+    page.get_by_text("Pause updates").click()
+    page.keyboard.press("Escape")
     settle(page)
     expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
 
@@ -320,11 +321,14 @@ def test_a_snapshot_has_times_in_place_of_ages(page: Page, frozen_url: str, ids:
     expect(page.locator(".card", has_text="Read").locator("time")).to_have_text(re.compile(r"^\d\d:\d\d:\d\d$"))
 
 
-def test_a_page_outside_of_the_navigation_marks_the_entry_above_it(page: Page, frozen_url: str) -> None:
+def test_every_page_of_an_entry_marks_it_and_links_to_the_others(page: Page, frozen_url: str) -> None:
     """The mark goes with the page."""
-    current, parent = page.locator("[data-testid=stTopNavLink][aria-current]"), "Snapshots"
+    current, parent = page.locator("[data-testid=stTopNavLink][aria-current]"), "History"
+    siblings = page.get_by_role("navigation", name="Pages of this group")
     visit(page, f"{frozen_url}/changes")
     expect(current).to_have_text([parent])
+    expect(siblings.get_by_role("link")).to_have_text(["Timeline", "Changes", "Snapshots"])
+    expect(siblings.locator("[aria-current=page]")).to_have_text("Changes")
 
     page.get_by_role("link", name="Capacity", exact=True).first.click()
     expect(current).to_have_text(["Capacity"])
@@ -350,13 +354,16 @@ def test_a_focused_select_has_one_ring_around_the_whole_control(page: Page, froz
 def test_a_chosen_theme_stays_on_every_page(page: Page, frozen_url: str) -> None:
     visit(page, f"{frozen_url}/findings")
     usual = page.evaluate(GROUND)
+    page.get_by_role("button", name="Status and help").click()
     page.get_by_role("button", name="Dark").click()
     page.wait_for_function(GROUND_IS, arg=[usual, False])
     settle(page)
     dark = page.evaluate(GROUND)
+    page.get_by_role("button", name="Status and help").click()
     assert page.get_by_role("button", name="Dark").get_attribute("aria-pressed") == "true"
 
     visit(page, f"{frozen_url}/replica?replica=x")
     assert page.evaluate(GROUND) == dark
+    page.get_by_role("button", name="Status and help").click()
     page.get_by_role("button", name="System").click()
     page.wait_for_function(GROUND_IS, arg=[usual, True])

@@ -24,7 +24,14 @@ from tests.serving import dashboard_on
 
 pytestmark = pytest.mark.browser
 
-PAGES = ("Overview", "Findings", "Compare", "Capacity", "Replicas", "Review", "Snapshots")
+PAGES = {
+    "Overview": "Overview",
+    "Findings": "Findings",
+    "Compare": "Compare",
+    "Capacity": "Capacity",
+    "Inventory": "Replicas",
+    "History": "Timeline",
+}  # titles by the entry of the navigation that leads there
 UNREACHABLE = "name: prod\ntargets: [http://127.0.0.1:9]\ndata_folder: kept\n"
 
 
@@ -59,9 +66,9 @@ def band(page: Page) -> str:
 def test_the_navigation_and_back_stay_in_the_snapshot(page: Page, served: Served) -> None:
     visit(page, f"{served.url}/?snapshot={served.key}")
     addresses = []
-    for name in PAGES:
+    for name, title in PAGES.items():
         page.locator("[data-testid=stTopNavLink]", has_text=name).click()
-        expect(page).to_have_title(re.compile(f"^{name} · .+ · {served.key}$"))
+        expect(page).to_have_title(re.compile(f"^{title} · .+ · {served.key}$"))
         settle(page)
         assert f"snapshot={served.key}" in page.url
         assert served.key[:10] in band(page)

@@ -39,7 +39,7 @@ from dashboard.views.changes import changes_report
 from dashboard.views.changes_text import sentences
 from dashboard.views.command_line import check_view, poll_view
 from dashboard.views.context import context_line, context_of
-from dashboard.views.pages import OVERVIEW
+from dashboard.views.pages import TIMELINE
 from dashboard.views.time_chart import TimeChart
 from dashboard.views.timeline import here_at, pool_blocks
 from dashboard.web.metrics import FleetMetrics
@@ -122,7 +122,7 @@ def _with_history(fleet: Fleet) -> Iterator[tuple[str, str]]:
         service.put(now, end, store, history=reader)
         before = write_time(end - RESTARTED)
         for page, choices in (
-            ("overview", {"range": "7d"}),
+            ("timeline", {"range": "7d"}),
             ("overview", {"at": before}),
             ("compare", {"pool": CHAT, "range": "7d"}),
             ("replica", {"replica": now.replicas[0].id, "at": before}),
@@ -138,7 +138,7 @@ def _with_history(fleet: Fleet) -> Iterator[tuple[str, str]]:
 
 
 def _timeline(fleet: Fleet, timeline: Timeline) -> str:
-    blocks = pool_blocks(fleet, timeline, [each.name for each in fleet.pools], here_at(OVERVIEW, "7d"))
+    blocks = pool_blocks(fleet, timeline, [each.name for each in fleet.pools], here_at(TIMELINE, "7d"))
     (chart,) = (each for each in blocks if isinstance(each, TimeChart))
     return draw_times(chart, context="golden").replace("><", ">\n<") + "\n"
 

@@ -302,7 +302,7 @@ def draw_page() -> None:
         empty.too_few_replicas(hidden_text(matrix, members))
 
     clicked = draw.draw_prepared(prepared[DECIDING], "compare_deciding") or clicked
-    past = timeline.draw_pools(fleet, [name], pool)
+    past = timeline.draw_pool(fleet, pool)
     what = draw_whatif(fleet, pool, is_split=bool(fleet.sharing[name].split))
     snapshot = state.snapshot_name()
     share.offer(

@@ -14,7 +14,6 @@ from dashboard.views import pages
 from dashboard.web import empty, header, markup, meeting, share, sides, state
 
 ICON = Path(__file__).parents[1] / "icon.png"
-HIDDEN = {pages.SEARCH_PAGE: "Search", pages.HELP: "Help", pages.CHANGES: "Changes", pages.REPLICA_PAGE: "Replica"}
 UNKNOWN_PAGE = "unknown_page"  # in the session: the name in the URL that no page has
 NOT_FOUND = "Page not found"
 
@@ -24,13 +23,14 @@ def main() -> None:
     page = _navigate()
     compared = sides.settle(page.url_path)
     about = compared.both[1] if compared and compared.both else fleet
-    title = " · ".join((page.title, about.name, *pages.choices_of(about).values()))
+    title = " · ".join((pages.TITLES.get(page.url_path, page.title), about.name, *pages.choices_of(about).values()))
     st.set_page_config(page_title=title, page_icon=str(ICON), layout="wide")
     controls = header.draw(about, page.url_path, compared)
     meeting.draw(page.url_path)
     share.begin()
     if compared is None:
         header.draw_banner(page.url_path)
+    header.draw_siblings(page.url_path)
     warnings, body, footer = st.container(), st.container(key="body"), st.container()
     try:
         with body:
@@ -44,11 +44,12 @@ def main() -> None:
             if compared is None:
                 header.draw_time_menu(page.url_path)
             share.draw(about, page.url_path, compared)
+            header.draw_gear(page.url_path, compared)
 
 
 def _navigate() -> StreamlitPage:
-    every = [_page(name, title) for name, title in pages.TITLES.items()]
-    every += [_page(name, title, visibility="hidden") for name, title in HIDDEN.items()]
+    entries = {group[0]: entry for entry, group in pages.NAVIGATION.items()}
+    every = [_page(name, entries.get(name)) for name in pages.TITLES]
     # Streamlit shows the first page under an unknown name. Only the first run has the name.
     context = get_script_run_ctx()
     asked = context.pages_manager.intended_page_name if context else None
@@ -59,10 +60,11 @@ def _navigate() -> StreamlitPage:
     return st.navigation(every, position="top")
 
 
-def _page(name: str, title: str, visibility: Literal["visible", "hidden"] = "visible") -> StreamlitPage:
-    """Return a page; its module has its name in the URL."""
-    module = import_module(f"dashboard.web.pages.{name or 'overview'}")
-    return st.Page(module.draw_page, title=title, url_path=name, default=not name, visibility=visibility)
+def _page(name: str, entry: str | None) -> StreamlitPage:
+    """Return a page, whose module has its name in the URL; `entry` is that of the navigation that leads to it."""
+    draw = import_module(f"dashboard.web.pages.{name or 'overview'}").draw_page
+    visibility: Literal["visible", "hidden"] = "visible" if entry else "hidden"
+    return st.Page(draw, title=entry or pages.TITLES[name], url_path=name, default=not name, visibility=visibility)
 
 
 def _draw(page: StreamlitPage, fleet: Fleet) -> None:

@@ -9,8 +9,7 @@ from dashboard.views.blocks import Entries
 from dashboard.views.overview import FIRST, NUMBERS, POOLS, UNREAD, overview_report, pools_table
 from dashboard.views.pool_text import pools_by_urgency
 from dashboard.views.table import sort_names
-from dashboard.views.timeline import with_timeline
-from dashboard.web import draw, empty, links, share, state, timeline
+from dashboard.web import draw, empty, links, share, state
 from dashboard.web.state import shared
 
 BY_URGENCY = ""  # no sort in the URL
@@ -34,7 +33,6 @@ def draw_page() -> None:
     sections = {each.anchor: each for each in view.parts}
     draw.draw_head(view)
     draw.draw_blocks(sections[NUMBERS].blocks, "numbers")
-    past = timeline.draw_pools(fleet, pool_order(fleet))
     if POOLS in sections:
         with st.container(key="pools"):
             draw.draw_sections([sections[POOLS]], "overview")
@@ -51,4 +49,4 @@ def draw_page() -> None:
     if UNREAD in sections:
         with right, st.container(key="unread"):
             draw.draw_sections([sections[UNREAD]], "overview")
-    share.offer(lambda: with_timeline(view, past), charts=bool(past))
+    share.offer(lambda: view)

@@ -58,7 +58,7 @@ def header(app: AppTest) -> str:
 
 
 def is_updating(app: AppTest) -> bool:
-    return bool(app.get("auto_refresh")) or "Pause" in [toggle.label for toggle in app.toggle]
+    return bool(app.get("auto_refresh")) or "Pause updates" in [toggle.label for toggle in app.toggle]
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ def test_two_past_times_are_compared_and_name_themselves() -> None:
     assert header(app) == ("Compared: 2026- 03-02 09:00 · 4 of 4 · 08:42:05 → 2026- 03-02 10:00 · 4 of 4 · 09:42:05")
     footer = text_of(html(app).rpartition('<footer class="context">')[2])
     assert "before: history at 2026-03-02T09:00Z, data as of 2026-03-02T08:42:05Z" in footer
-    assert [toggle.label for toggle in app.toggle if toggle.label == "Pause"] == []
+    assert [toggle.label for toggle in app.toggle if toggle.label == "Pause updates"] == []
 
 
 def test_what_changed_and_changed_back_is_listed_though_the_ends_are_alike() -> None:

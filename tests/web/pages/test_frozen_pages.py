@@ -72,7 +72,9 @@ def test_every_page_has_the_banner_shows_the_snapshot_only_and_stays_in_it(froze
 
 def is_still(app: AppTest) -> bool:
     """Whether nothing is polled and nothing can be paused."""
-    is_live = app.session_state["shown_fleet"].generation >= 0 or "Pause" in [toggle.label for toggle in app.toggle]
+    is_live = app.session_state["shown_fleet"].generation >= 0 or "Pause updates" in [
+        toggle.label for toggle in app.toggle
+    ]
     return not is_live and app.get("auto_refresh") == []
 
 

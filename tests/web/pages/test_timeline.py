@@ -49,14 +49,14 @@ def charts(app: AppTest) -> list[dict[str, Any]]:
 
 
 def test_a_timeline_is_closed_and_costs_nothing_until_it_is_opened() -> None:
-    app = visit()
+    app = visit("compare", pool=CHAT)
 
     assert [each.label for each in app.expander] == ["Timeline"]
     assert charts(app) == []
     assert address(app, "range") is None
 
 
-@pytest.mark.parametrize("page", ["overview", "compare", "replica", "settings"])
+@pytest.mark.parametrize("page", ["timeline", "compare", "replica", "settings"])
 def test_without_a_history_there_is_no_timeline(page: str, fleet: Fleet) -> None:
     app = open_page(fleet, page, range="7d", replica=fleet.replicas[0].id, path=MOST_SEQUENCES)
 
@@ -73,13 +73,13 @@ def moved(fleet: Fleet, hours: float, name: str = "") -> Fleet:
 def test_a_snapshot_has_the_timeline_around_its_moment(fleet: Fleet) -> None:
     """The links of the timeline leave the snapshot."""
     snapshot = service.snapshots().freeze(moved(fleet, CHAT_ROLLOUT - 1), "Review", service.now()).id
-    (chart,) = charts(app := visit(snapshot=snapshot, range="6h"))
+    (chart,) = charts(app := visit("timeline", snapshot=snapshot, range="6h"))
 
     assert 'class="shown"' in chart["html"]
     assert "rollout 0.31.0 → 0.32.0" in chart["html"]
     assert "Restarts" not in chart["html"]
-    assert chart["at"] == "./?range=6h"
-    assert re.search(r'href="\./\?range=6h&amp;at=2026-11-15T13', html(app))
+    assert chart["at"] == "timeline?range=6h"
+    assert re.search(r'href="timeline\?range=6h&amp;at=2026-11-15T13', html(app))
 
 
 @pytest.mark.parametrize(
@@ -92,19 +92,19 @@ def test_a_snapshot_has_the_timeline_around_its_moment(fleet: Fleet) -> None:
 )
 def test_a_snapshot_that_the_history_does_not_cover_has_no_timeline(fleet: Fleet, hours: float, name: str) -> None:
     snapshot = service.snapshots().freeze(moved(fleet, hours, name), "Review", service.now()).id
-    app = visit(snapshot=snapshot, range="7d")
+    app = visit("timeline", snapshot=snapshot, range="7d")
 
     assert "<b>Snapshot</b>" in html(app)
     assert "Timeline" not in [each.label for each in app.expander]
 
 
 def test_a_range_can_be_chosen_and_is_in_the_url() -> None:
-    app = visit(range="7d")
+    app = visit("timeline", range="7d")
     app.segmented_control(key="range").set_value("90d")
     rerun(app)
 
     assert address(app, "range") == "90d"
-    assert charts(app)[0]["at"] == "./?range=90d"
+    assert charts(app)[0]["at"] == "timeline?range=90d"
 
 
 def test_the_default_range_begins_with_a_new_history_and_a_chosen_one_wins(fleet: Fleet, tmp_path: Path) -> None:
@@ -115,15 +115,18 @@ def test_the_default_range_begins_with_a_new_history_and_a_chosen_one_wins(fleet
     history.writer.close()
     service.put(fleet, fleet.polled_at, tmp_path / "snapshots", history=history.reader)
 
-    assert [charts(visit(range=each))[0]["at"] for each in ("nonsense", "24h")] == ["./?range=6h", "./?range=24h"]
+    assert [charts(visit("timeline", range=each))[0]["at"] for each in ("nonsense", "24h")] == [
+        "timeline?range=6h",
+        "timeline?range=24h",
+    ]
     (dialog,) = charts(visit("compare", pool=CHAT, path=MOST_SEQUENCES))
     assert dialog["at"].endswith("range=6h")
 
 
 def test_an_unknown_range_is_ignored_with_a_warning() -> None:
-    app = visit(range="1y")
+    app = visit("timeline", range="1y")
 
-    assert charts(app)[0]["at"] == "./?range=24h"
+    assert charts(app)[0]["at"] == "timeline?range=24h"
     assert "range=1y" in html(app)
 
 
@@ -140,24 +143,24 @@ def test_a_setting_has_its_values_over_time_on_its_page_and_in_its_dialog() -> N
 def test_at_a_past_time_the_range_is_around_it_and_the_time_is_marked(fleet: Fleet) -> None:
     assert fleet.polled_at is not None
     past = fleet.polled_at - CHAT_ROLLOUT * HOUR + HOUR
-    (near,), (far,) = (charts(visit(at=iso(past), range=each)) for each in ("6h", "30d"))
+    (near,), (far,) = (charts(visit("timeline", at=iso(past), range=each)) for each in ("6h", "30d"))
 
     assert 'class="shown"' in near["html"]
     assert 'class="shown"' in far["html"]
     assert "rollout 0.31.0 → 0.32.0" in near["html"]
     assert "Restarts" not in near["html"]
     assert "Restarts" in far["html"]
-    assert 'class="shown"' not in charts(visit(range="6h"))[0]["html"]
+    assert 'class="shown"' not in charts(visit("timeline", range="6h"))[0]["html"]
 
 
 def test_a_history_that_cannot_be_read_is_a_sentence(fleet: Fleet, tmp_path: Path) -> None:
     service.put(fleet, fleet.polled_at, tmp_path, history=HistoryReader(Database(f"sqlite:///{tmp_path / 'none.db'}")))
 
-    assert "There is no history none.db" in html(visit(range="7d"))
+    assert "There is no history none.db" in html(visit("timeline", range="7d"))
 
 
 def test_an_export_has_the_timeline_that_the_page_shows() -> None:
-    closed, shown = (visit(**url).session_state for url in ({}, {"range": "7d"}))
+    closed, shown = (visit("compare", pool=CHAT, **url).session_state for url in ({}, {"range": "7d"}))
     with zipfile.ZipFile(BytesIO(written(shown[OFFERED](), Format.SVG))) as archive:
         drawing = archive.read("timeline.svg").decode()
 
@@ -165,4 +168,4 @@ def test_an_export_has_the_timeline_that_the_page_shows() -> None:
     assert "rollout 0.31.0" in drawing
     assert (closed[HAS_CHARTS], shown[HAS_CHARTS]) == (False, True)
     assert "Replicas per cohort" not in written(closed[OFFERED](), Format.HTML).decode()
-    assert "<figcaption>Replicas per cohort</figcaption>" in written(shown[OFFERED](), Format.HTML).decode()
+    assert "<figcaption>Replicas per cohort of chat-70b</figcaption>" in written(shown[OFFERED](), Format.HTML).decode()
