@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.sums import PoolCapacity
 from dashboard.fleet import Basis, formatting
-from dashboard.fleet.formatting import NOT_KNOWN
+from dashboard.fleet.formatting import NOT_KNOWN, count
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
 from dashboard.views.blocks import (
     Block,
@@ -39,6 +40,7 @@ from dashboard.views.capacity_text import (
     NOT_SERVED,
     Measure,
     in_percent,
+    is_short,
     lead,
     length_words,
     most_common_reason,
@@ -65,6 +67,7 @@ from dashboard.views.table import Field, to_data, to_table
 MOST_OUTLIERS = 6  # named one by one; the table of ranks has all
 MOST_ROWS = 4_000  # ranks of one table
 NAIVE = "Naive estimate"
+NO_RANKS: Mapping[str, Sequence[Any]] = MappingProxyType({})
 RANKS = (
     Field(
         "name",
@@ -114,9 +117,11 @@ def capacity_report(
     *,
     per: str = RANK,
     name: str = "",
+    is_whole: bool = True,
 ) -> View:
-    """Return the ranks of one pool, or of all (None), with the sums of all pools.
+    """Return the sums of all pools, the worst first, and the ranks of one pool, or of all (None).
 
+    Unless the report `is_whole`, of all pools only the ranks of the worst are drawn: a page has one chart.
     Requests have `length` tokens, or each replica's own length (None). `name` is the snapshot's.
     """
     drawn = Measure.GIB if per == GPU else measure  # a GPU has memory only
@@ -130,16 +135,18 @@ def capacity_report(
     chosen = {key: text for key, text in choices.items() if text}
     filters = [*([("pool", pool)] if pool else []), *chosen.items()]
     by_pool = ranks_by_pool(fleet, ranks)
-    shown = by_pool if pool is None else {pool: by_pool[pool]}
+    drawn_pool = pool or ("" if is_whole else next(iter(by_pool)))
+    shown = {drawn_pool: by_pool[drawn_pool]} if drawn_pool else by_pool
     links = {key: text for key, text in chosen.items() if key != "per" or text == GPU}
-    parts = [Section("pools", "Pools", (pools_table(fleet, sums, length, links),))]
+    sums = tuple(sorted(sums, key=lambda each: list(by_pool).index(each.name)))
+    parts = [Section("pools", "Pools", (pools_table(fleet, sums, length, links, by_pool),))]
     if per == POOL:
         parts.insert(0, _by_pool(sums, measure))
         pool = None  # for the heading
     else:
         devices = devices_of(fleet, [rank for own in shown.values() for rank in own])
         anchors = slugs(each.name for each in fleet.pools)
-        most = PRINTED_BARS if pool is None else BARS
+        most = PRINTED_BARS if not drawn_pool else BARS
         bars, tables = [], []
         for named, own in shown.items():
             slug, on_devices = anchors[named], devices[named]
@@ -151,12 +158,13 @@ def capacity_report(
             if own:
                 table = ranks_table(own, f"ranks-{slug}", f"DP ranks of {brief(named)}")
                 tables.append(Section(table.name, table.caption, (table,), is_aside=True))
-        parts = [*bars, *parts, *tables]
+        parts = [*parts, *bars, *tables]
     held = fleet.total if pool is None else fleet.capacity[pool]
+    elsewhere = sum(is_short(rank) for rank in ranks if pool is not None and rank.pool != pool)
     return View(
         title="Capacity",
         headline=title(ranks) if pool is None else pool_title(pool, by_pool[pool]),
-        lead=lead(ranks if pool is None else by_pool[pool], held.silent),
+        lead=lead(ranks if pool is None else by_pool[pool], held.silent, elsewhere),
         context=context_of(fleet, name=name, filters=filters),
         parts=(*parts, glossary((BASIS, REQUESTS))),
     )
@@ -192,11 +200,18 @@ def _bars(
 def _devices(
     pool: str, slug: str, ranks: Sequence[Any], devices: Sequence[tuple[Any, Any]], most: int
 ) -> tuple[Block, ...]:
-    if not devices:
+    known = [(rank, device) for rank, device in devices if rank.kv_cache_bytes_per_device is not None]
+    if not known:
         return (Paragraph(plain(NO_DEVICES), Tone.UNKNOWN),)
-    chart = device_chart(pool, slug, devices, most)
+    chart = device_chart(pool, slug, known, most)
+    silent = len(devices) - len(known)
+    left_out = f" Left out: {count(silent, 'device')} whose KV cache bytes are not reported." if silent else ""
     several = TICKS_NOTE if any("·" in bar.tick for bar in chart.bars) else ""
-    return (chart, quiet_paragraph(PER_GPU_NOTE + several), *(Paragraph(text) for text in not_counted(ranks)))
+    return (
+        chart,
+        quiet_paragraph(PER_GPU_NOTE + several + left_out),
+        *(Paragraph(text) for text in not_counted(ranks)),
+    )
 
 
 def _by_pool(sums: Sequence[PoolCapacity], measure: Measure) -> Section:
@@ -237,14 +252,25 @@ def ranks_table(ranks: Iterable[Any], name: str, caption: str) -> Table:
 
 
 def pools_table(
-    fleet: Fleet, pools: Sequence[PoolCapacity], length: int | None, choices: Mapping[str, str] | None = None
+    fleet: Fleet,
+    pools: Sequence[PoolCapacity],
+    length: int | None,
+    choices: Mapping[str, str] | None = None,
+    ranks: Mapping[str, Sequence[Any]] = NO_RANKS,
 ) -> Table:
     """Return a row per pool with its sums and the naive estimate; `choices` are those of the links to each pool.
 
-    Programs also read of how many ranks each sum is.
+    With the `ranks` of each pool it counts the short ones. Programs also read of how many ranks each sum is.
     """
     requests = f"Requests at {length_words(length)}"
     windows = window_texts(fleet)
+
+    def short_cell(pool: PoolCapacity) -> Cell:
+        off = [rank.off for rank in ranks[pool.name] if is_short(rank)]
+        return Cell(f"{len(off):,} ({percent(min(off))})" if off else "0", Tone.WARNING if off else Tone.PLAIN)
+
+    def short_number(pool: PoolCapacity) -> int:
+        return sum(map(is_short, ranks[pool.name]))
 
     def naive_cell(pool: PoolCapacity) -> Cell:
         misleads, text = naive_text(pool, windows.get(pool.name, ""))
@@ -258,6 +284,7 @@ def pools_table(
             link=lambda pool: page("capacity", **(choices or {}), pool=pool.name),
         ),
         Field("ranks", "Ranks", ranks_text, is_number=True, term="DP rank"),
+        *([Field("", "Short ranks", short_cell, short_number, is_number=True)] if ranks else []),
         Field(
             "tokens.value",
             "KV tokens",

@@ -56,12 +56,17 @@ NO_DEVICES = "Devices not reported. The provider reports devices and KV cache by
 
 
 def ranks_by_pool(fleet: Fleet, ranks: Iterable[Any]) -> dict[str, list[Any]]:
-    """Return the ranks of each pool; pools with the most short ranks come first."""
+    """Return the ranks of each pool, the pool with the most short ranks first, of equally many the shortest."""
     known: dict[str, list[Any]] = {pool.name: [] for pool in fleet.pools}
     for rank in ranks:
         if rank.pool is not None:
             known[rank.pool].append(rank)
-    return dict(sorted(known.items(), key=lambda item: -sum(map(is_short, item[1]))))
+
+    def urgency(item: tuple[str, list[Any]]) -> tuple[int, float]:
+        off = [rank.off for rank in item[1] if is_short(rank)]
+        return -len(off), round(min(off, default=0.0), 2)
+
+    return dict(sorted(known.items(), key=urgency))
 
 
 def is_uneven(ranks: Sequence[Any]) -> bool:
@@ -182,7 +187,8 @@ def memory_blocks(fleet: Fleet, slug: str, ranks: Sequence[Any]) -> tuple[Block,
     )
     columns = (Column("Part"), *(Column(title, is_number=True, unit="GiB") for title in MEMORY_COLUMNS))
     table = Table(f"memory-{slug}", f"Memory of {name}", columns, rows, MEMORY_NOTE)
-    return (Paragraph(_cause_text(name, own, usual)), Columns(((chart,), (table,)), MEMORY_WIDTHS))
+    legend = quiet_paragraph(f"Left, solid: {name}. Right, pale: the median engine.")
+    return (Paragraph(_cause_text(name, own, usual)), Columns(((chart, legend), (table,)), MEMORY_WIDTHS))
 
 
 def _gib_text(size: int) -> str:
@@ -196,13 +202,15 @@ def _cause_text(name: str, own: Parts, usual: Parts) -> Text:
     if cause is None:
         return (*head, Piece("No part of the memory explains most of the gap."))
     more, gap = f"{cause.more / GIB:,.1f} GiB", f"{cause.gap / GIB:,.1f} GiB"
-    return (*head, Piece(f"Most of the gap of {gap} is {cause.part}: {more} more than on the median engine."))
+    if cause.part is MemoryPart.OTHER:
+        return (*head, Piece(f"Another process probably holds {more} of its device (gap: {gap})."))
+    return (*head, Piece(f"{capital(cause.part)}: {more} more than on the median engine (gap: {gap})."))
 
 
 def _part_bars(name: str, own: Parts, usual: Parts) -> Iterator[Bar]:
     """Yield two bars for each part, each where the part before ended: the parts add up to the device."""
     cause, starts = main_cause(own, usual), [0, 0]
-    for part in (each for each in MemoryPart if own[each] or usual[each]):
+    for part in MemoryPart:
         for place, (tick, parts) in enumerate(((name, own), ("median", usual))):
             is_cause = cause is not None and part is cause.part and parts is own
             yield Bar(

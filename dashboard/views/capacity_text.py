@@ -84,8 +84,8 @@ def tick_texts(marks: Sequence[float], measure: Measure) -> list[str]:
 
 
 def percent(share: float) -> str:
-    """Return a difference from the median: `−18 %`, `+12 %`."""
-    return f"{'−' if share < 0 else '+'}{abs(share) * 100:.0f} %"
+    """Return a difference from the median: `−18%`, `+12%`."""
+    return f"{'−' if share < 0 else '+'}{abs(share) * 100:.0f}%"
 
 
 def in_percent(share: float | None) -> float | None:
@@ -104,6 +104,9 @@ def title(ranks: Sequence[Any]) -> str:
     if not known:
         return "KV cache capacity: not reported" if ranks else "No engine data"
     off = [rank.off for rank in ranks if rank.off is not None]
+    short = {rank.pool for rank in ranks if is_short(rank)}
+    if len(short) > 1:
+        return f"{len(short):,} pools have a short rank"
     if off:
         less = sum(share < 0 for share in off)
         number, word = (less, "less") if less else (len(off), "more")
@@ -121,8 +124,11 @@ def pool_title(pool: str, ranks: Sequence[Any]) -> str:
     return f"{brief(pool)}: {text if text.startswith('KV') else formatting.uncapitalized(text)}"
 
 
-def lead(ranks: Sequence[Any], silent: int) -> str:
-    """Return the consequence, and how many ranks are known. `silent` counts replicas without engine data."""
+def lead(ranks: Sequence[Any], silent: int, elsewhere: int = 0) -> str:
+    """Return the consequence, and how many ranks are known.
+
+    `silent` counts replicas without engine data, `elsewhere` the short ranks of the pools that are not shown.
+    """
     counted = [rank for rank in ranks if rank.counts]
     known = sum(rank.value is not None for rank in counted)
     if not known:
@@ -130,9 +136,10 @@ def lead(ranks: Sequence[Any], silent: int) -> str:
     of = count(len(counted), "rank")
     of = f"{of} known" if known == len(counted) else f"{known:,} of {of} known"
     of += f"; {count(silent, 'replica')} without engine data" if silent else ""
+    of += f". {count(elsewhere, 'short rank')} in other pools" if elsewhere else ""
     pools = Counter(rank.pool or "no pool" for rank in ranks if is_short(rank))
     if not pools:
-        return f"No rank is more than {TOLERANCE * 100:.0f} % off the median of its pool and device. {of}."
+        return f"No rank is more than {TOLERANCE * 100:.0f}% off the median of its pool and device. {of}."
     named = [brief(pool) for pool, _ in pools.most_common(MOST_POOLS)]
     rest = [f"{len(pools) - MOST_POOLS:,} more pools"] if len(pools) > MOST_POOLS else []
     first = "this rank fills" if pools.total() == 1 else "these ranks fill"
@@ -161,9 +168,9 @@ def requests_text(rank: Any) -> str:
 
 
 def outlier_sentence(rank: Any) -> str:
-    """Return an outlier's value with its median: `400,320 tokens, 18 % less than the median (487,904)`."""
+    """Return an outlier's value with its median: `400,320 tokens, 18% less than the median (487,904)`."""
     return (
-        f"{value_text(rank)} {rank.measure}, {abs(rank.off) * 100:.0f} % {'less' if rank.off < 0 else 'more'} than the "
+        f"{value_text(rank)} {rank.measure}, {abs(rank.off) * 100:.0f}% {'less' if rank.off < 0 else 'more'} than the "
         f"median ({amount(rank.usual, rank.measure)})"
     )
 
@@ -202,8 +209,8 @@ def naive_text(pool: PoolCapacity, why: str = "") -> tuple[bool, str]:
     if abs(ratio - 1) <= NEAR:
         return False, f"equal{where}"
     if ratio < 1:
-        return True, f"{pool.naive:,}: {(1 - ratio) * 100:.0f} % too little{where}"
-    much = f"{ratio:.1f} × too much" if ratio >= MUCH else f"{(ratio - 1) * 100:.0f} % too much"
+        return True, f"{pool.naive:,}: {(1 - ratio) * 100:.0f}% too little{where}"
+    much = f"{ratio:.1f} × too much" if ratio >= MUCH else f"{(ratio - 1) * 100:.0f}% too much"
     return True, f"{pool.naive:,}: {much}{where}{why}"
 
 

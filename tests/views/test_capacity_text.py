@@ -13,7 +13,7 @@ from tests.builders import alike, document, engine, fleet, replica
 
 DOCUMENT = document()
 TOKENS, GIB, REQUESTS = Measure
-EVEN = "No rank is more than 10 % off the median of its pool and device."
+EVEN = "No rank is more than 10% off the median of its pool and device."
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ def _short_pool(name: str) -> list[Replica]:
 def test_an_outlier_is_compared_with_the_median() -> None:
     *_, low, high = ranks(100, 100, 100, 100, 100, 80, 120, basis=Basis.ASSUMED)
 
-    assert capacity_text.outlier_sentence(low) == "≤ 80 tokens, 20 % less than the median (100)"
-    assert capacity_text.outlier_sentence(high) == "≤ 120 tokens, 20 % more than the median (100)"
+    assert capacity_text.outlier_sentence(low) == "≤ 80 tokens, 20% less than the median (100)"
+    assert capacity_text.outlier_sentence(high) == "≤ 120 tokens, 20% more than the median (100)"
 
 
 @pytest.mark.parametrize(
@@ -143,8 +143,8 @@ def test_an_outlier_is_compared_with_the_median() -> None:
         (1000, 1000, Basis.REPORTED, (False, "equal")),
         (1000, 1004, Basis.REPORTED, (False, "equal")),
         (1000, 6300, Basis.REPORTED, (True, "6,300: 6.3 × too much")),
-        (1000, 1200, Basis.REPORTED, (True, "1,200: 20 % too much")),
-        (1000, 700, Basis.REPORTED, (True, "700: 30 % too little")),
+        (1000, 1200, Basis.REPORTED, (True, "1,200: 20% too much")),
+        (1000, 700, Basis.REPORTED, (True, "700: 30% too little")),
         (None, None, Basis.REPORTED, (False, "Unknown: no rank reports both.")),
         (1000, 1000, Basis.ASSUMED, (False, "Because.")),
     ],

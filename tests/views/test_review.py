@@ -137,9 +137,9 @@ def test_pools_with_uneven_ranks_have_a_chart() -> None:
     capacity = part(review_report(fleet(members, [document()])), "capacity")
     (chart,) = (each for each in blocks_of(capacity.parts) if isinstance(each, Chart))
 
-    assert "chat-01 (chat): 600,000 tokens, 50 % less than the median (1,200,000)" in text_of(capacity)
+    assert "chat-01 (chat): 600,000 tokens, 50% less than the median (1,200,000)" in text_of(capacity)
     assert (chart.title, chart.median) == ("chat: KV cache by DP rank, H100", 1_200_000)
-    assert [bar.mark for bar in chart.bars] == ["−50 %", "", "", ""]
+    assert [bar.mark for bar in chart.bars] == ["−50%", "", "", ""]
     assert "Even ranks, no chart: even." in text_of(capacity)
 
 

@@ -66,15 +66,15 @@ def test_a_click_returns_the_place_of_its_bar() -> None:
 
 
 def test_an_outlier_is_outlined_and_named() -> None:
-    trace = draw(bar("a"), bar("b", mark="−18 %", tone=Tone.WARNING))["data"][0]
+    trace = draw(bar("a"), bar("b", mark="−18%", tone=Tone.WARNING))["data"][0]
     assert list(trace["marker"]["line"]["width"]) == [0, 2]
-    assert list(trace["text"]) == ["", "<b>−18 %</b>"]
+    assert list(trace["text"]) == ["", "<b>−18%</b>"]
     assert trace["marker"]["line"]["color"] == LIGHT.critical
 
 
 def test_a_named_bar_can_be_clicked() -> None:
     """When a bar with text is selected plotly.js reads the text's look from here, and fails when it is not there."""
-    (trace,) = draw(bar("a"), bar("b", mark="−18 %", tone=Tone.WARNING))["data"]
+    (trace,) = draw(bar("a"), bar("b", mark="−18%", tone=Tone.WARNING))["data"]
     assert trace["selected"]["textfont"] == {"color": LIGHT.critical}
 
 
@@ -82,7 +82,7 @@ def test_among_many_bars_an_outlier_is_only_outlined() -> None:
     """Its name would cover its neighbours."""
     trace = draw(
         *[
-            bar(f"r{index}", mark="−18 %" if index == 7 else "", tone=Tone.WARNING if index == 7 else Tone.PLAIN)
+            bar(f"r{index}", mark="−18%" if index == 7 else "", tone=Tone.WARNING if index == 7 else Tone.PLAIN)
             for index in range(200)
         ]
     )["data"][0]

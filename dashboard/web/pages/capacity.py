@@ -12,6 +12,7 @@ from dashboard.web import draw, empty, links, markup, share, state
 from dashboard.web.state import shared
 
 PERS = (RANK, GPU, POOL)  # the options are the labels of the control and the values in the URL
+EVERY_POOL = "all pools"
 OWN = "own length"  # each replica's own max_model_len
 LENGTHS = (OWN, "4k", "8k", "32k", "128k")
 
@@ -20,26 +21,31 @@ pool_names = shared(max_entries=4)(order_pools)
 
 
 @shared(max_entries=32)
-def capacity_view(fleet: Fleet, name: str, pool: str, measure: Measure, length: int | None, per: str) -> View:
+def capacity_view(fleet: Fleet, name: str, pool: str | None, measure: Measure, length: int | None, per: str) -> View:
     """Return the view of one fleet and one choice; without a length requests use each replica's own."""
-    return capacity_report(fleet, pool, measure, length, per=per, name=name)
+    return capacity_report(fleet, pool, measure, length, per=per, name=name, is_whole=False)
 
 
 def draw_page() -> None:
-    """Draw the page: the controls in one row, the first pool by default."""
+    """Draw the page: the controls in one row; of all pools, the ranks of the worst."""
     fleet = state.fleet()
     if not fleet.pools:
         empty.nothing_answered()
         return
 
-    head = st.container()
     pools, measures = pool_names(fleet), [each.value for each in Measure]
+    options = (EVERY_POOL, *pools)
     per = links.read_choice(pages.PER, PERS)
-    measure, pool = links.read_choice(pages.MEASURE, measures), links.read_choice(pages.POOL, pools)
+    measure, pool = links.read_choice(pages.MEASURE, measures), links.read_choice(pages.POOL, options)
+    length = st.query_params.get(pages.LENGTH) or OWN
+    tokens = parse_length(length)
+    scope = None if pool == EVERY_POOL else pool
+    view = capacity_view(fleet, state.snapshot_name(), scope, Measure(measure), tokens, per)
+    draw.draw_head(view)  # before the controls, whose choices the URL has: nothing moves when the page is drawn
     with draw.controls_row("controls"):
         if per != GPU:  # a GPU has memory only
-            measure = links.draw_segments("Measure", pages.MEASURE, measures)
-        length = st.selectbox(
+            links.draw_segments("Measure", pages.MEASURE, measures)
+        st.selectbox(
             "Requests of",
             LENGTHS,
             **links.bind(pages.LENGTH, default=OWN),
@@ -48,15 +54,11 @@ def draw_page() -> None:
             help="Tokens per request. Type any number, such as 50000 or 64k.",
         )
         if per != POOL:
-            pool = st.selectbox("Pool", pools, **links.bind(pages.POOL, pools), format_func=one_line, width=250)
-        per = links.draw_segments("Bars per", pages.PER, PERS)
-    tokens = parse_length(length or OWN)
-    if length and length != OWN and tokens is None:
+            st.selectbox("Pool", options, **links.bind(pages.POOL, options), format_func=one_line, width=250)
+        links.draw_segments("Bars per", pages.PER, PERS)
+    if length != OWN and tokens is None:
         why = "is not a length in tokens, such as 32768 or 32k. Requests use each replica's own length."
         st.html(markup.notice("warning", f"{markup.code(length)} {why}"))
-    view = capacity_view(fleet, state.snapshot_name(), pool or pools[0], Measure(measure), tokens, per)
-    with head:
-        draw.draw_head(view)
     clicked = draw.draw_sections(view.parts, "capacity")
     share.offer(lambda: view, charts=True)
     if clicked:

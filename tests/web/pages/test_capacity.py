@@ -47,7 +47,7 @@ def bars(app: AppTest) -> int:
             id="an invalid length",
         ),
         pytest.param(fleet([replica(devices=())]), {"per": "GPU"}, 0, NO_DEVICES, id="devices not reported"),
-        pytest.param(fleet([down("gone", pool="chat")]), {}, 0, "<h1>chat: no engine data</h1>", id="all unreachable"),
+        pytest.param(fleet([down("gone", pool="chat")]), {}, 0, "<h1>No engine data</h1>", id="all unreachable"),
         pytest.param(fleet([down(pool=None)]), {}, 0, "No pools to compare", id="no pool"),
     ],
 )
@@ -96,3 +96,30 @@ def test_charts_follow_the_theme(theme: str, colours: Any) -> None:
     rerun(app)
 
     assert figure(app)["layout"]["font"]["color"] == colours.ink
+
+
+def test_the_fleet_comes_first_and_a_pool_says_what_is_short_elsewhere() -> None:
+    assert "<h1>One rank has less KV cache than its peers</h1>" in html(open_page(uneven(), "capacity"))
+    assert "1 short rank in other pools." in html(open_page(uneven(), "capacity", pool="chat"))
+
+
+def test_the_pool_with_the_most_short_ranks_is_the_first_row_and_the_one_that_is_drawn() -> None:
+    shown = html(open_page(uneven(), "capacity"))
+
+    assert shown.index(">embed</a>") < shown.index(">chat</a>")
+    assert '<h2 id="pool-embed">embed</h2>' in shown
+    assert '<h2 id="pool-chat">' not in shown
+
+
+def test_several_pools_with_short_ranks_are_counted_in_the_title() -> None:
+    both = [*uneven().replicas, replica("chat-09", pool="chat", document=DOCUMENT, engines=(engine(900_000),))]
+
+    assert "<h1>2 pools have a short rank</h1>" in html(open_page(fleet(both, [DOCUMENT]), "capacity"))
+
+
+def test_devices_without_reported_kv_cache_are_counted_and_not_drawn() -> None:
+    unread = engine(900_000, kv_cache_bytes=None, kv_cache_bytes_per_device=None)
+    silent = replica("embed-09", pool="embed", document=DOCUMENT, engines=(unread,))
+    app = open_page(fleet([*alike("embed", 4, DOCUMENT), silent], [DOCUMENT]), "capacity", per="GPU")
+
+    assert "Left out: 4 devices whose KV cache bytes are not reported." in html(app)
