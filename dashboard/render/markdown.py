@@ -24,6 +24,7 @@ from dashboard.views.blocks import (
     Entry,
     Figure,
     Figures,
+    FleetMap,
     Paragraph,
     PlainBlock,
     Section,
@@ -165,11 +166,12 @@ def _block(block: PlainBlock, under: str) -> _WrittenBlock:
             return _WrittenBlock(
                 "", list(map(_entry, block.items)), "\n", "entry", "entries", is_folded=not has_findings
             )
-        case Table():
-            rows = [_row(map(_cell, row)) for row in block.rows]
-            numbers = [column.is_number for column in block.columns]
-            head = _head([within(column.title) for column in block.columns], numbers)
-            return _WrittenBlock(_captioned(block.caption, under, head, block.note), rows, "\n", "row", "rows")
+        case Table() | FleetMap():
+            table = block if isinstance(block, Table) else block.data
+            rows = [_row(map(_cell, row)) for row in table.rows]
+            numbers = [column.is_number for column in table.columns]
+            head = _head([within(column.title) for column in table.columns], numbers)
+            return _WrittenBlock(_captioned(table.caption, under, head, table.note), rows, "\n", "row", "rows")
         case DifferenceTable():
             return _differences(block, under)
         case Chart() | TimeChart():

@@ -31,6 +31,7 @@ from dashboard.views.blocks import (
     Entries,
     Entry,
     Figures,
+    FleetMap,
     Paragraph,
     PlainBlock,
     Section,
@@ -200,7 +201,7 @@ def _block_object(block: PlainBlock) -> dict[str, Any]:
         case Entries():
             table = block.data and _table_object(block.data)
             return {"kind": "entries", "items": [_entry_object(entry) for entry in block.items], "table": table}
-        case Table():
+        case Table() | FleetMap():
             return _table_object(block.data)
         case DifferenceTable():
             return _differences_object(block)

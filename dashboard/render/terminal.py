@@ -19,6 +19,7 @@ from dashboard.views.blocks import (
     Entries,
     Entry,
     Figures,
+    FleetMap,
     Paragraph,
     PlainBlock,
     Section,
@@ -68,6 +69,8 @@ def _block(block: PlainBlock) -> Iterator[RenderableType]:
     elif isinstance(block, Entries):
         for entry in block.items:
             yield from _entry(entry)
+    elif isinstance(block, FleetMap):
+        yield _indented(_Grid(block.data))
     elif isinstance(block, Table):
         yield _indented(_Grid(block))
         if block.note:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -14,6 +15,7 @@ from dashboard.fleet.pieces import Age, Link, Piece, Style, Text, to_plain
 from dashboard.views.context import Context
 from dashboard.views.time_chart import TimeChart
 
+MOST_LARGE = 200  # replicas of a map with large cells
 MOST_COLUMNS = 24  # of a matrix; CSV has all
 
 
@@ -299,6 +301,54 @@ class Gauges:
         return Table(self.name, self.caption, tuple(map(Column, self.heads)), rows, self.note)
 
 
+class MapCell(NamedTuple):
+    """A replica of a map. The tone is that of its worst finding, plain without one, unknown without data.
+
+    `hint` has its name, that in words, and what differs.
+    """
+
+    name: str
+    tone: Tone
+    hint: str
+    link: Link
+
+
+class MapRow(NamedTuple):
+    """A row of a map: its title with a quiet note, the cells of each column, and how many replicas share prefixes."""
+
+    title: str
+    link: Link | None
+    note: str
+    groups: tuple[tuple[MapCell, ...], ...]
+    sharing: str
+
+
+@dataclass(frozen=True, slots=True)
+class FleetMap:
+    """A cell for each replica. `columns` are the pools of each cluster; empty: a row is a pool, with one group."""
+
+    columns: tuple[str, ...]
+    rows: tuple[MapRow, ...]
+
+    @property
+    def is_dense(self) -> bool:
+        return sum(len(group) for row in self.rows for group in row.groups) > MOST_LARGE
+
+    @property
+    def data(self) -> Table:
+        """Return the replicas of each row by their worst finding, for exports without colours."""
+        heads = ("Critical", "Warning", "Info", "No findings", "No data")
+        tones = (Tone.CRITICAL, Tone.WARNING, Tone.INFO, Tone.PLAIN, Tone.UNKNOWN)
+        rows = []
+        for row in self.rows:
+            numbers = Counter(cell.tone for group in row.groups for cell in group)
+            counted = (number_cell(f"{numbers[tone]:,}", numbers[tone]) for tone in tones)
+            rows.append((Cell(row.title, link=row.link), *counted, Cell(row.sharing)))
+        first = Column("Cluster" if self.columns else "Pool")
+        columns = (first, *(Column(head, is_number=True) for head in heads), Column("Prefix sharing"))
+        return Table("fleet-map", "Replicas by their worst finding", columns, tuple(rows))
+
+
 @dataclass(frozen=True, slots=True)
 class Columns:
     """Blocks side by side on a wide page, one after the other elsewhere. `shares` are the widths."""
@@ -317,7 +367,7 @@ class Banner:
     close: Link
 
 
-PlainBlock = Paragraph | Figures | Entries | Table | DifferenceTable | Chart | TimeChart
+PlainBlock = Paragraph | Figures | Entries | Table | DifferenceTable | Chart | TimeChart | FleetMap
 Block = PlainBlock | Gauges | Columns | Banner
 
 
@@ -343,7 +393,7 @@ class Section:
 
     `content` are its blocks, or makes them when they are read: pages link to the tables of most appendices.
     `is_appendix`: for reference, at the end of an export on a new page. `is_aside`: a page folds it.
-    `is_exported_only`: not on the page.
+    `is_exported_only`: not on the page. `note` is a quiet line at its title; links in it are at the right.
     """
 
     anchor: str
@@ -354,6 +404,7 @@ class Section:
     is_aside: bool = False
     is_exported_only: bool = False
     link: Link | None = None
+    note: Text = ()
 
     @property
     def blocks(self) -> tuple[Block, ...]:

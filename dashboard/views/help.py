@@ -24,6 +24,8 @@ TERMS: Mapping[str, str] = {
     "hash algorithm": "How vLLM computes the key of a block from its tokens; with another one equal tokens have other "
     "keys.",
     "prefix sharing": "Whether identical prompts hit the cache on every replica of the pool.",
+    "share of replicas": "Replicas whose block hashes prove that they share prefixes with most of their pool; unknown "
+    "counts as no.",
     "DP rank": "One data-parallel engine of a replica, with its own KV cache.",
     "KV cache group": "Layers of a model with the same kind of KV cache; a hybrid model has several groups.",
     "capacity": "Tokens of KV cache of an engine, or the requests of one length that fit at a time.",
@@ -44,10 +46,10 @@ TERMS: Mapping[str, str] = {
     "unknown": "Not reported and not computable; never taken for zero.",
 }
 REPLICA, POOL, COHORT, LETTERS, REFERENCE = "replica", "pool", "cohort", "A ×14", "reference"
-SEVERITY, SUPPRESSED, PREFIXES = "severity", "suppressed", "prefix sharing"
+SEVERITY, SUPPRESSED, PREFIXES, SHARE = "severity", "suppressed", "prefix sharing", "share of replicas"
 RANK, CAPACITY, BASIS, REQUESTS, OUTLIER = "DP rank", "capacity", "basis", "requests", "outlier"
 ALL_TERMS = (
-    *(REPLICA, POOL, COHORT, LETTERS, REFERENCE, SEVERITY, SUPPRESSED, PREFIXES),
+    *(REPLICA, POOL, COHORT, LETTERS, REFERENCE, SEVERITY, SUPPRESSED, PREFIXES, SHARE),
     *(RANK, CAPACITY, BASIS, REQUESTS, OUTLIER),
 )
 
@@ -55,7 +57,10 @@ ALL_TERMS = (
 TOPICS: Mapping[str, tuple[str, str]] = {  # of each page: the question that it answers, and its use
     pages.OVERVIEW: (
         "Is the fleet healthy, and what is first?",
-        "Pools with problems are first; a click on a head sorts them. Each figure opens what it counts.",
+        (
+            "The number is the share of replicas that share prefixes with their pool. The map has a cell for each "
+            "replica by its worst finding: Tab, arrow keys, Enter. A click on a head sorts the pools."
+        ),
     ),
     pages.FINDINGS: (
         "What is wrong, on which replicas, with which effect and fix?",

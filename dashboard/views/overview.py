@@ -1,4 +1,4 @@
-"""The page Overview: the fleet in six numbers, its pools, the top findings, and replicas with incomplete data."""
+"""The page Overview: the share of replicas that share prefixes, top findings, the map, pools, incomplete data."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -26,7 +26,8 @@ from dashboard.views.capacity_text import device_words
 from dashboard.views.context import context_of
 from dashboard.views.excluded import unread_entries
 from dashboard.views.finding_list import brief_entries, list_findings, top_findings
-from dashboard.views.help import BASIS, COHORT, POOL, glossary
+from dashboard.views.fleet_map import fleet_map, row_text
+from dashboard.views.help import BASIS, COHORT, POOL, SHARE, glossary
 from dashboard.views.names import brief
 from dashboard.views.pool_comparison import worst_by_path
 from dashboard.views.pool_text import (
@@ -41,17 +42,19 @@ from dashboard.views.replicas import INCOMPLETE
 from dashboard.views.summary import (
     count_read,
     fleet_lead,
-    fleet_title,
     incomplete_replicas,
     incomplete_text,
+    is_consistent,
     is_split,
     no_findings_sentences,
+    sharing_lead,
+    sharing_title,
     tally_text,
 )
 from dashboard.views.table import Field, sort_table, to_table
 
 MOST_COHORTS = 6  # named in a cell; more are counted
-NUMBERS, POOLS, FIRST, UNREAD = "numbers", "pools", "first", "not-read"  # anchors
+NUMBERS, FIRST, MAP, POOLS, UNREAD = "numbers", "first", "map", "pools", "not-read"  # anchors
 MOST_UNREAD = 8  # groups of replicas with incomplete data
 
 
@@ -59,24 +62,26 @@ def overview_report(fleet: Fleet, name: str = "", sort: str = "") -> View:
     """Return the view of a fleet. `name` is the snapshot's; `sort` is one of the table of pools, empty: by urgency."""
     unread = incomplete_replicas(fleet)
     pools = pools_by_urgency(fleet)
-    incomplete = Section(UNREAD, "Incomplete data", unread_entries(unread, MOST_UNREAD))
+    parts = [Section(NUMBERS, "Summary", (Figures(summary_figures(fleet)),)), _top_findings(fleet)]
+    if fleet.pools:
+        note = (Piece("one cell per replica, by its worst finding "), Piece("As a table", link=page(pages.REPLICAS)))
+        parts.append(Section(MAP, "Fleet", (fleet_map(fleet, pools),), note=note))
+        parts.append(Section(POOLS, "Pools", (sort_table(pools_table(fleet, pools), sort, pages.OVERVIEW),)))
+    if unread:
+        parts.append(Section(UNREAD, "Incomplete data", unread_entries(unread, MOST_UNREAD)))
     return View(
         title="Overview",
-        headline=fleet_title(fleet),
-        lead=more_words(fleet, pools),
+        headline=sharing_title(fleet),
+        lead=more_words(fleet, pools) if _is_unknown(fleet) else sharing_lead(fleet),
         context=context_of(fleet, name=name),
-        parts=(
-            Section(NUMBERS, "Summary", (Figures(overview_figures(fleet)),)),
-            *(
-                [Section(POOLS, "Pools", (sort_table(pools_table(fleet, pools), sort, pages.OVERVIEW),))]
-                if fleet.pools
-                else []
-            ),
-            _top_findings(fleet),
-            *([incomplete] if unread else []),
-            glossary((POOL, COHORT, BASIS)),
-        ),
+        parts=(*parts, glossary((SHARE, POOL, COHORT, BASIS))),
     )
+
+
+def _is_unknown(fleet: Fleet) -> bool:
+    """Return whether there is no number to show."""
+    counts = fleet.prefix_sharing
+    return not is_consistent(fleet) and counts.unknown == counts.counted
 
 
 def more_words(fleet: Fleet, pools: Iterable[Pool]) -> str:
@@ -94,6 +99,13 @@ def calm_paragraph(fleet: Fleet) -> Paragraph:
         return Paragraph(plain("No pool reports its settings, so no rule was evaluated."), Tone.UNKNOWN)
     first, *rest = no_findings_sentences(fleet)
     return Paragraph((Piece(first, Style.STRONG), Piece("".join(f" {each}" for each in rest))), Tone.GOOD)
+
+
+def summary_figures(fleet: Fleet) -> tuple[Figure, ...]:
+    """Return the figures next to the headline: what its lead does not count."""
+    rollouts = len(fleet.inspection.rollouts)
+    progress = Figure("Rollouts", f"{rollouts:,}", "in progress", link=page(pages.CHANGES))
+    return (*([progress] if rollouts else []), _capacity(fleet))
 
 
 def overview_figures(fleet: Fleet) -> tuple[Figure, ...]:
@@ -222,10 +234,16 @@ def _findings_cell(fleet: Fleet, pool: Pool) -> Cell:
 
 
 def _sharing(fleet: Fleet, pool: Pool) -> Cell:
-    verdict = fleet.sharing[pool.name]
+    """Return how many replicas share prefixes, and why not all do; a tick where all do."""
+    verdict, counts = fleet.sharing[pool.name], fleet.sharing_counts[pool.name]
     if not fleet.uses_prefixes(pool.name):
-        return Cell(f"not needed ({verdict_text(verdict)})")
-    return Cell(verdict_text(verdict), Tone(sharing_severity(verdict, worst_by_path(fleet.inspection, pool.name))))
+        return Cell("not needed", note=verdict_text(verdict) if verdict.is_certain else "")
+    if not counts.counted:
+        return Cell(row_text(fleet, pool, counts))
+    if counts.sharing == counts.counted:
+        return Cell(row_text(fleet, pool, counts), Tone.GOOD)
+    tone = Tone(sharing_severity(verdict, worst_by_path(fleet.inspection, pool.name)))
+    return Cell(row_text(fleet, pool, counts), tone, note=verdict_text(verdict) if counts.not_sharing else "")
 
 
 def _capacity_cell(held: PoolCapacity) -> Cell:

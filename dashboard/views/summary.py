@@ -6,6 +6,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.compare import SharingCounts
 from dashboard.fleet import Pool, Replica, ReplicaState
 from dashboard.fleet.formatting import count, joined
 from dashboard.rules.catalogue import ALL_RULES
@@ -77,6 +78,66 @@ def fleet_title(fleet: Fleet) -> str:
     else:
         title = "No critical findings or warnings" if read else NO_RULE
     return f"{title}; {count(counts.down, 'replica is', 'replicas are')} down" if counts.down else title
+
+
+def percent_text(counts: SharingCounts) -> str:
+    """Write the part of the counted replicas that share prefixes: `64%`. It is 100% only if all do, 0% if none."""
+    floor = 100 * counts.sharing // max(counts.counted, 1)
+    return "<1%" if counts.sharing and not floor else f"{floor}%"
+
+
+def counts_text(counts: SharingCounts) -> str:
+    """Write how many replicas share prefixes: `14 of 16 share, 1 unknown`, or `all 16 share`."""
+    if not counts.counted:
+        return "not counted"
+    if counts.sharing == counts.counted:
+        return f"all {counts.counted:,} share"
+    if counts.unknown == counts.counted:
+        return f"unknown for {counts.unknown:,}"
+    unknown = f", {counts.unknown:,} unknown" if counts.unknown else ""
+    return f"{counts.sharing:,} of {counts.counted:,} share{unknown}"
+
+
+def is_consistent(fleet: Fleet) -> bool:
+    """Return whether all is read, each pool has one cohort, no rule finds anything, and no replica is known apart."""
+    return (
+        is_clean(fleet)
+        and fleet.coverage.up == fleet.coverage.targets
+        and not fleet.inspection.findings
+        and not any(map(is_split, fleet.pools))
+        and not fleet.prefix_sharing.not_sharing
+    )
+
+
+def sharing_title(fleet: Fleet) -> str:
+    """Return the headline of Overview: `64% of replicas share prefixes with their pool`, or what is in its place."""
+    counts = fleet.prefix_sharing
+    if is_consistent(fleet):
+        replicas = count(fleet.coverage.targets, "replica")
+        return f"Fleet is consistent: {replicas}, {count(len(fleet.pools), 'pool')}"
+    if not counts.counted or counts.unknown == counts.counted:
+        return fleet_title(fleet)
+    return f"{percent_text(counts)} of replicas share prefixes with their pool"
+
+
+def sharing_lead(fleet: Fleet) -> str:
+    """Return who does not share prefixes, the findings by severity, and what is down or not counted."""
+    counts = fleet.prefix_sharing
+    apart = sum(bool(each.not_sharing) for each in fleet.sharing_counts.values())
+    sentences = []
+    if counts.not_sharing:
+        verb = "does" if counts.not_sharing == 1 else "do"
+        where = f" in {count(apart, 'pool')}"
+        sentences.append(f"{count(counts.not_sharing, 'replica')}{where} {verb} not share.")
+    if counts.counted and counts.sharing == counts.counted:
+        sentences.append("All replicas share prefixes with their pool.")
+    if counts.unknown:
+        sentences.append(f"Prefix sharing is unknown for {count(counts.unknown, 'replica')}.")
+    if counts.excluded:
+        sentences.append(f"{count(counts.excluded, 'replica')} excluded (alone in the pool, or prefixes not used).")
+    found = [f"{tally_text(fleet.inspection.tally)}."] if fleet.inspection.tally.worst else []
+    down = fleet.coverage.down
+    return " ".join([*found, *sentences, *([f"{count(down, 'replica is', 'replicas are')} down."] if down else [])])
 
 
 def replicas_title(fleet: Fleet) -> str:

@@ -27,6 +27,7 @@ from dashboard.views.blocks import (
     Column,
     Columns,
     DifferenceTable,
+    FleetMap,
     Section,
     Table,
     Tone,
@@ -38,7 +39,6 @@ from dashboard.views.table import ASCENDING, DESCENDING
 from dashboard.web import charts, links, markup, state
 
 ROW, HEAD, TALLEST = 35, 37, 702  # px of a large table
-MATRIX_ROW, MATRIX_HEAD = 32, 90  # px of a difference table whose values fit on one line, and of the rest of it
 TALLEST_SETTINGS = 460  # px: the value of the selected setting is visible below
 LETTER, PADDING, WIDEST = 6.6, 24, 440  # px of a column: of a character, of its edges, at most
 ARROWS = {ASCENDING: "\N{UPWARDS ARROW}", DESCENDING: "\N{DOWNWARDS ARROW}"}  # on the head of a sorted column
@@ -53,6 +53,14 @@ _component = st.components.v2.component(
     html='<div class="surface"></div>',
     js="".join((_HERE / name).read_text(encoding="utf-8") for name in ("copying.js", "matrix.js")),
     isolate_styles=False,  # the style sheet of the pages also applies to the table
+)
+
+
+_map_component = st.components.v2.component(
+    "fleet_map",
+    html='<div class="surface"></div>',
+    js=(_HERE / "fleet_map.js").read_text(encoding="utf-8"),
+    isolate_styles=False,
 )
 
 
@@ -88,6 +96,12 @@ class FoldedSection(NamedTuple):
     pieces: PreparedPieces
 
 
+class MapHtml(NamedTuple):
+    """A map of replicas that arrow keys walk through, as HTML."""
+
+    html: str
+
+
 class MatrixHtml(NamedTuple):
     """A difference table whose cells can be clicked, as HTML, and its pool."""
 
@@ -95,7 +109,7 @@ class MatrixHtml(NamedTuple):
     pool: str
 
 
-PreparedPiece = str | MatrixHtml | FoldedSection | Block
+PreparedPiece = str | MapHtml | MatrixHtml | FoldedSection | Block
 PreparedPieces = tuple[PreparedPiece, ...]  # HTML of static blocks, and what Streamlit draws
 
 
@@ -137,6 +151,8 @@ def _section_pieces(sections: Iterable[Section], level: int) -> Iterator[Prepare
 def _prepared(block: Block) -> PreparedPiece:
     if isinstance(block, DifferenceTable) and block.is_interactive:
         return MatrixHtml(html_of([block]), block.matrix.pool.name)
+    if isinstance(block, FleetMap):
+        return MapHtml(html_of([block]))
     is_drawn = isinstance(block, Chart | Columns) or (isinstance(block, Table) and block.is_large)
     return block if is_drawn else html_of([block])
 
@@ -162,6 +178,8 @@ def draw_prepared(pieces: PreparedPieces, key: str) -> Link | None:
     for place, piece in enumerate(pieces):
         if isinstance(piece, str):
             st.html(piece)
+        elif isinstance(piece, MapHtml):
+            _map_component(key=f"{key}_{place}", data={"html": piece.html})
         else:
             clicked = _draw(piece, f"{key}_{place}") or clicked
     return clicked
@@ -346,10 +364,7 @@ def _address_of(link: Link) -> str:
 
 def draw_matrix(html: str, pool: str, key: str) -> Link | None:
     """Draw the HTML of a matrix and return the setting, cohort or replica that was opened since the last run."""
-    with st.container(key=f"{key}_place"):  # as high as the table before it is there: nothing below moves
-        height = MATRIX_HEAD + MATRIX_ROW * html.count("<tr data-path")
-        st.html(f"<style>.st-key-{key}_place:not(:has(table)) {{ min-height: {height}px }}</style>")
-        result = _component(key=key, data={"html": html}, on_cell_change=_nothing)
+    result = _component(key=key, data={"html": html}, on_cell_change=_nothing)
     return opened(result.get("cell"), pool)
 
 

@@ -1,4 +1,4 @@
-"""Overview: the fleet in six numbers, its pools, the top findings, and replicas with incomplete data."""
+"""Overview: the share of replicas that share prefixes, the top findings, the map of the fleet, and its pools."""
 
 import streamlit as st
 
@@ -6,10 +6,11 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState
 from dashboard.views import pages
 from dashboard.views.blocks import Entries
-from dashboard.views.overview import FIRST, NUMBERS, POOLS, UNREAD, overview_report, pools_table
+from dashboard.views.overview import FIRST, MAP, NUMBERS, POOLS, UNREAD, overview_report, pools_table
 from dashboard.views.pool_text import pools_by_urgency
+from dashboard.views.summary import is_consistent
 from dashboard.views.table import sort_names
-from dashboard.web import draw, empty, links, share, state
+from dashboard.web import draw, empty, links, markup, share, state
 from dashboard.web.state import shared
 
 BY_URGENCY = ""  # no sort in the URL
@@ -23,30 +24,35 @@ def pool_order(fleet: Fleet) -> tuple[str, ...]:
     return tuple(pool.name for pool in pools_by_urgency(fleet))
 
 
+@shared(max_entries=8, has_times=True)
+def prepared_sections(fleet: Fleet, name: str, sort: str) -> dict[str, draw.PreparedPieces]:
+    """Return the sections as HTML: writing a thousand cells takes as long as all the rest of the page."""
+    return {each.anchor: draw.prepare_sections([each]) for each in overview_view(fleet, name, sort).parts}
+
+
 def draw_page() -> None:
     fleet = state.fleet()
-    empty.draw_guide()
     sort = links.read_choice(
         pages.SORT, [BY_URGENCY, *sort_names(each.title for each in pools_table(fleet, ()).columns)]
     )
     view = overview_view(fleet, state.snapshot_name(), sort)
     sections = {each.anchor: each for each in view.parts}
-    draw.draw_head(view)
-    draw.draw_blocks(sections[NUMBERS].blocks, "numbers")
-    if POOLS in sections:
-        with st.container(key="pools"):
-            draw.draw_sections([sections[POOLS]], "overview")
-
+    prepared = prepared_sections(fleet, state.snapshot_name(), sort)
+    number, _, words = view.headline.partition("% ")
+    title = f"<b>{markup.text(number)}%</b> {markup.text(words)}" if words else markup.text(view.headline)
+    if is_consistent(fleet):
+        title = f"{markup.glyph('good')} {title}"
+    head = markup.heading(title, markup.text(view.lead))
+    st.html(f'<div class="overview-head">{head}{draw.html_of(sections[NUMBERS].blocks)}</div>')
     has_findings = any(isinstance(block, Entries) for block in sections[FIRST].blocks)
-    is_split = has_findings and UNREAD in sections
-    left, right = st.columns([2.1, 1], gap="medium") if is_split else (st.container(), st.container())
-    with left:
-        if has_findings or any(pool.cohorts for pool in fleet.pools):
-            with st.container(key="first"):
-                draw.draw_sections([sections[FIRST]], "overview")
-        elif any(replica.state is ReplicaState.UP for replica in fleet.replicas):
-            empty.no_settings_reported("fleet") if fleet.pools else empty.no_pool_labels()
-    if UNREAD in sections:
-        with right, st.container(key="unread"):
-            draw.draw_sections([sections[UNREAD]], "overview")
+    if has_findings or any(pool.cohorts for pool in fleet.pools):
+        with st.container(key="first"):
+            draw.draw_prepared(prepared[FIRST], "first")
+    elif any(replica.state is ReplicaState.UP for replica in fleet.replicas):
+        empty.no_settings_reported("fleet") if fleet.pools else empty.no_pool_labels()
+    for anchor in (MAP, POOLS, UNREAD):
+        if anchor in sections:
+            with st.container(key=anchor.replace("-", "_")):
+                draw.draw_prepared(prepared[anchor], anchor)
+    empty.draw_guide()
     share.offer(lambda: view)

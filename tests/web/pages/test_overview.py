@@ -1,16 +1,19 @@
-"""Overview: the headline, six numbers, pools with problems first, top findings, incomplete data."""
+"""Overview: the number, top findings, the map, pools with problems first, incomplete data."""
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from dashboard.analysis.assembly import Fleet, empty_fleet
+from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
 from dashboard.fleet import Basis
+from dashboard.rules.policy import Policy, RuleChange
 from tests.builders import SAME_KV, alike, document, fleet, hashing, replica, story
 from tests.page_runner import html, open_page
 
 DOCUMENT = document()
+NO_DEV_MODE = {"CO-14": RuleChange(enabled=False)}
 
 
 def test_equal_settings_with_different_block_hashes_are_a_problem() -> None:
@@ -20,7 +23,9 @@ def test_equal_settings_with_different_block_hashes_are_a_problem() -> None:
     shown = html(open_page(fleet([*shared, *split], [settings, same])))
 
     assert "no two replicas share" in shown
-    assert "Not all replicas share prefixes in chat." in shown
+    assert "2 replicas in 1 pool do not share." in shown
+    assert "<h1><b>66%</b> of replicas share prefixes with their pool</h1>" in shown
+    assert re.search(r"calm</a>.*?all 4 share", shown, re.DOTALL)
     assert "no difference" not in shown
     assert shown.index('href="compare?pool=chat">') < shown.index('href="compare?pool=calm">')
 
@@ -88,3 +93,21 @@ def test_the_head_of_the_table_of_pools_sorts_it_and_the_url_has_the_sort() -> N
     assert names == sorted(names, reverse=True)
     assert len(names) == 5
     assert "sort=unknown" in html(open_page(story(), sort="unknown"))
+
+
+def test_a_healthy_fleet_says_so_in_one_sentence() -> None:
+    same = document(SAME_KV)
+    healthy = replace(fleet(alike("calm", 3, same, engines=hashing("one")), [same]), policy=Policy(rules=NO_DEV_MODE))
+    at = healthy.polled_at
+    assert at is not None
+    shown = html(open_page(inspected(healthy, at)))
+
+    assert re.search(r'<h1><span class="glyph good"[^>]*>✓</span> Fleet is consistent: 3 replicas, 1 pool</h1>', shown)
+    assert "All replicas share prefixes with their pool." in shown
+
+
+def test_a_fleet_that_reports_no_hashes_has_no_number() -> None:
+    shown = html(open_page(fleet([replica(f"chat-{index}", document=DOCUMENT) for index in range(2)], [DOCUMENT])))
+
+    assert "of replicas share prefixes" not in shown
+    assert "unknown for 2" in shown
