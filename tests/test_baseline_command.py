@@ -45,7 +45,7 @@ def test_the_default_is_the_largest_cohort_on_standard_output() -> None:
 
     assert (done.exit_code, done.stderr) == (0, "")
     assert "# Expected settings of pool chat. Source: cohort A, 3 replicas.\n" in done.stdout
-    assert "# prod-eu · not frozen · data as of 2026-03-02T11:42:05Z · 4 of 5 answered" in done.stdout
+    assert "# prod-eu · live · data as of 2026-03-02T11:42:05Z · 4 of 5 answered" in done.stdout
     assert yaml.safe_load(done.stdout)["expected"]["scheduler_config.max_num_seqs"] == 256
 
 

@@ -111,7 +111,7 @@ def test_a_report_of_an_export_on_standard_input_has_its_notes(tmp_path: Path, e
 
     assert piped.exit_code == 0
     assert "two GPUs are ordered" in piped.stdout
-    assert "not frozen" in piped.stdout
+    assert " · live · " in piped.stdout
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ LONGEST = 400  # characters of a text before it is cut to its place
 SHORTEST = 3  # characters: one on each side of the dots
 NARROW, BROAD = 0.62, 1.05  # em of a character in a wide sans serif; the second is East Asian or a symbol
 FONTS = "system-ui,'Segoe UI',Roboto,'Helvetica Neue','Noto Sans','Liberation Sans',Arial,sans-serif"
-COHORTS = ("#3566a8", "#8559b5", "#5f7080", "#2f7599", "#9a5fae", "#2c3f6b")
+COHORTS = ("#2f6fc4", "#5b2a86", "#4d5a66", "#1f7d9c", "#1b2a4e", "#2b2f36")
 INK, MUTE, LINE, GROUND = "#1f2933", "#5d6975", "#dde2e7", "#ffffff"
 TONES = {
     Tone.CRITICAL: "#bf5300",

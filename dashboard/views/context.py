@@ -116,11 +116,11 @@ def _side(context: Context) -> tuple[str, ...]:
 
 
 def frozen_text(context: Context) -> str:
-    """Return which fleet it is: `snapshot 3fa9c01b2e`, `history at 2026-11-22T14:00Z` or `not frozen`."""
+    """Return which fleet it is: `snapshot 3fa9c01b2e`, `history at 2026-11-22T14:00Z` or `live`."""
     if context.snapshot:
         return f"snapshot {short_id(context.snapshot)}"
     if context.past is None:
-        return "not frozen"
+        return "live"
     gap = f" ({uncapitalized(gap_text(context.past.gap)).rstrip('.')})" if context.past.gap else ""
     return f"history at {write_time(context.past.at)}{gap}"
 

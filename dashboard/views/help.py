@@ -91,7 +91,7 @@ TOPICS: Mapping[str, tuple[str, str]] = {  # of each page: the question that it 
     ),
     pages.REVIEW: (
         "What does a meeting have to know and to decide?",
-        "Share opens it and freezes the fleet. Notes and owners are kept with the snapshot.",
+        "Share opens it and saves a snapshot. Notes and owners are kept with it.",
     ),
     pages.SNAPSHOTS: (
         "What was the state before, and what has changed since?",

@@ -4,6 +4,7 @@
 """
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.fleet.formatting import short_id
 from dashboard.fleet.times import write_time
 
 OVERVIEW, FINDINGS, COMPARE, CAPACITY = "", "findings", "compare", "capacity"
@@ -114,9 +115,9 @@ LIVE = "live"  # in place of a snapshot's id: the newest poll
 
 
 def choices_of(fleet: Fleet) -> dict[str, str]:
-    """Return the choices that open a fleet; none for the live one."""
+    """Return the choices that open a fleet; none for the live one. The first digits of an id open a snapshot."""
     if fleet.snapshot is not None:
-        return {SNAPSHOT: fleet.snapshot}
+        return {SNAPSHOT: short_id(fleet.snapshot)}
     return {AT: write_time(fleet.past.at)} if fleet.past is not None else {}
 
 

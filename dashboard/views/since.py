@@ -54,20 +54,18 @@ def since_text(sighting: Sighting) -> str:
 
 
 def short_pieces(sighting: Sighting | None) -> Text:
-    """Return the same for a cell: its time, `before` it where its begin was not recorded, `over 3 h ago` as an age.
+    """Return the time for a cell; nothing where the begin was not recorded: that is equal in all rows.
 
     A page breaks no line within its time.
     """
-    if sighting is None:
+    if sighting is None or sighting.absent_at is None:
         return ()
-    if sighting.absent_at is not None:
-        return (Piece(iso(sighting.since), Style.MUTED, age=Age(sighting.since)),)
-    return (Piece(f"before {iso(sighting.since)}", Style.MUTED, age=Age(sighting.since, "over {}")),)
+    return (Piece(iso(sighting.since), Style.MUTED, age=Age(sighting.since)),)
 
 
 def since_pieces(sighting: Sighting | None, before: str = " · ") -> Text:
-    """Return the same as the quiet end of a line, after `before`; nothing without a sighting."""
-    if sighting is None:
+    """Return the same as the quiet end of a line, after `before`; nothing without a recorded begin."""
+    if sighting is None or sighting.absent_at is None:
         return ()
     between = Piece(before, Style.MUTED), Piece("since ", Style.MUTED, age=Age(sighting.since, ""))
     return (*between, *short_pieces(sighting))
@@ -92,9 +90,9 @@ def since_cell(sighting: Sighting | None) -> Cell:
     """Return the short text as a cell, with the whole text as its tooltip."""
     if sighting is None:
         return Cell("")
-    words = "over {}" if sighting.absent_at is None else "{}"
-    text = to_plain(short_pieces(sighting))
-    return Cell(text, hint=since_text(sighting), age=Age(sighting.since, words))
+    if sighting.absent_at is None:
+        return Cell("", hint=since_text(sighting))
+    return Cell(to_plain(short_pieces(sighting)), hint=since_text(sighting), age=Age(sighting.since))
 
 
 def sighting_cells(sighting: Sighting | None) -> tuple[Cell, ...]:

@@ -32,7 +32,7 @@ def snapshots_table(known: Sequence[StoredSnapshot], shown: str | None) -> Table
     more = len(known) - MOST_LISTED
     note = f"{count(more, 'older snapshot')} not listed; use the search." if more > 0 else ""
     rows = tuple(_row(each, is_shown=each.id == shown) for each in known[:MOST_LISTED])
-    return Table("snapshots", "Frozen snapshots", _COLUMNS, rows, note)
+    return Table("snapshots", "Snapshots", _COLUMNS, rows, note)
 
 
 def search_snapshots(known: Sequence[StoredSnapshot], search: str) -> tuple[StoredSnapshot, ...]:
@@ -64,15 +64,15 @@ def data_time(metadata: SnapshotMetadata) -> str:
 
 
 def freeze_times(metadata: SnapshotMetadata) -> str:
-    """Return when a snapshot was frozen, and when it was imported if that was elsewhere."""
+    """Return when a snapshot was saved, and when it was imported if that was elsewhere."""
     imported = f" · imported {iso(metadata.imported_at)}" if metadata.imported_at else ""
-    return f"frozen {iso(metadata.frozen_at)}{imported}"
+    return f"saved {iso(metadata.frozen_at)}{imported}"
 
 
 def _row(stored: StoredSnapshot, *, is_shown: bool) -> tuple[Cell, ...]:
     metadata = stored.metadata
     name = Piece(metadata.name, Style.STRONG) if metadata.name else Piece(UNNAMED, Style.MUTED)
-    opened = name._replace(link=page(pages.OVERVIEW, **{pages.SNAPSHOT: stored.id}))
+    opened = name._replace(link=page(pages.OVERVIEW, **{pages.SNAPSHOT: short_id(stored.id)}))
     tag = (Piece(" "), Piece("open now", Style.TAG)) if is_shown else ()
     return (
         Cell("", pieces=(opened, *tag)),
@@ -83,7 +83,7 @@ def _row(stored: StoredSnapshot, *, is_shown: bool) -> tuple[Cell, ...]:
         Cell("", pieces=_findings(stored)),
         number_cell(size(stored.size_bytes), stored.size_bytes),
         number_cell(f"{len(stored.notes):,}" if stored.notes else "–", len(stored.notes)),
-        Cell("Export, manage", link=page(pages.SNAPSHOTS, **{pages.MANAGE: stored.id})),
+        Cell("Export, manage", link=page(pages.SNAPSHOTS, **{pages.MANAGE: short_id(stored.id)})),
     )
 
 
@@ -92,7 +92,7 @@ def _findings(stored: StoredSnapshot) -> Text:
     metadata = stored.metadata
     tally = Tally(metadata.critical, metadata.warning, metadata.info)
     found: list[Text] = [
-        (Piece(text, link=page(pages.FINDINGS, **{pages.SEVERITY: severity, pages.SNAPSHOT: stored.id})),)
+        (Piece(text, link=page(pages.FINDINGS, **{pages.SEVERITY: severity, pages.SNAPSHOT: short_id(stored.id)})),)
         for severity, text in tally_texts(tally).items()
     ]
     return join_texts(found, last=", ") if found else plain("none")

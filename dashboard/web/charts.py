@@ -81,7 +81,7 @@ DARK = Palette(
     chip="#2b343d",
     critical="#ff8a4c",
     unknown="#8a96a2",
-    cohorts=("#5b8fd6", "#a885d6", "#8496a8", "#5fb0d4", "#c3a2e0", "#7388c2"),
+    cohorts=("#4f7fe0", "#d9c8f5", "#8496a8", "#7fb2ff", "#7388c2", "#e3e7ec"),
 )
 
 

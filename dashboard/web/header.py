@@ -18,6 +18,7 @@ from dashboard.render.html import css_string
 from dashboard.rules.catalogue import RULE_SET
 from dashboard.store.opening import HistoryStatus
 from dashboard.store.packing import StoredSnapshot
+from dashboard.store.reviews import earlier, last_review
 from dashboard.views import pages
 from dashboard.views.context import Context, as_of_text, context_of, context_parts, gap_text, version_parts
 from dashboard.views.finding_text import answered
@@ -29,6 +30,7 @@ LARGE_FLEET = 1_000  # replicas; with more the counts are too long for the time 
 STALE_INTERVALS = 3  # poll intervals after which data is called stale
 LONGEST_FILTER = 60  # characters of a choice: anybody can write one into a URL
 FOLLOWS = "Shows the polls of another instance."
+SINCE = {"1 h ago": "last hour", "24 h ago": "last day", "7 d ago": "last 7 days"}
 DAY, CLOCK = "past_day", "past_clock"  # keys of the session
 STEP = timedelta(minutes=1)
 _HERE = Path(__file__).parent
@@ -157,12 +159,13 @@ def draw_banner(page: str) -> None:
     if stored is None:
         return
     name = f" {markup.bold(f'“{stored.metadata.name}”')}" if stored.metadata.name else ""
-    frozen = f"frozen {markup.text(formatting.iso(stored.metadata.frozen_at))}, not polled"
+    key = markup.code(formatting.short_id(stored.id))
+    frozen = f"saved {markup.text(formatting.iso(stored.metadata.frozen_at))}, not polled"
     leave = markup.link(links.live(page, **links.page_choices()), "Back to the live fleet")
     snapshots_link = markup.link(links.to(pages.SNAPSHOTS), "All snapshots")
     st.html(
         '<div class="snapshot-banner">'
-        f"<span>{markup.bold('Snapshot')}{name} {markup.code(stored.id)} · {frozen}{_earlier_rules(stored)}</span>"
+        f"<span>{markup.bold('Snapshot')}{name} {key} · {frozen}{_earlier_rules(stored)}</span>"
         f'<span class="leave">{" · ".join((snapshots_link, _changes_since(fleet), leave))}</span></div>'
     )
 
@@ -264,7 +267,7 @@ def _earlier_rules(stored: StoredSnapshot) -> str:
     if then.rule_set == RULE_SET:
         return ""
     found = f"{then.critical:,} critical, {formatting.count(then.warning, 'warning')}, {then.info:,} info"
-    return markup.text(f" · evaluated by rule set {RULE_SET}; rule set {then.rule_set} found {found} when frozen")
+    return markup.text(f" · evaluated by rule set {RULE_SET}; rule set {then.rule_set} found {found} when saved")
 
 
 def _draw_line(sides: Sides | None) -> None:
@@ -302,7 +305,10 @@ def draw_time_menu(page: str) -> None:
         back = [markup.link(links.live(page, **links.page_choices()), "Back to live")] if past else []
         st.html(f'<p class="quick-times">{" · ".join([*quick, *back])}</p>')
         st.html(markup.section("Changes since"))
-        since = [markup.link(links.changes_since(write_time(time)), label) for label, time in times]
+        since = [markup.link(links.changes_since(write_time(time)), SINCE.get(label, label)) for label, time in times]
+        live = service.current()
+        if last := last_review(earlier(service.snapshots(), live), live):
+            since.append(markup.link(links.changes_since(last.id), "last review"))
         st.html(f'<p class="quick-times">{" · ".join(since)}</p>')
 
 

@@ -11,6 +11,7 @@ import streamlit as st
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
+from dashboard.fleet.formatting import short_id
 from dashboard.render.export import Format, written
 from dashboard.store.packing import LONGEST_NAME, READ_ONLY, StoredSnapshot
 from dashboard.views import pages
@@ -57,14 +58,14 @@ def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
                 _draw_url(page, links.live(page, **{**links.page_choices(), **pages.choices_of(fleet)}))
             else:
                 st.html(COPY_LINK)
-            _draw_freeze(fleet, "Freeze this fleet", lambda key: _in_snapshot(page, key), page)
+            _draw_freeze(fleet, "Save snapshot", lambda key: _in_snapshot(page, key), page)
         elif sides.live is None:
             st.html(markup.section("Link to this comparison"))
             _draw_url(page, links.live(page, **{**links.page_choices(), **sides.address()}))
         else:
             _draw_freeze(
                 sides.live,
-                "Freeze the live side",
+                "Save the live side",
                 lambda key: links.live(page, **{**links.page_choices(), **sides.address(key)}),
                 page,
             )
@@ -83,14 +84,14 @@ def _draw_freeze(fleet: Fleet, title: str, url_of: Callable[[str], str], page: s
         return
     default = default_name("", fleet.name, fleet.polled_at)
     st.text_input("Name", key=NAME, placeholder=default, max_chars=LONGEST_NAME)
-    st.button("Freeze", key="freeze", type="primary", on_click=_freeze, args=(fleet,))
+    st.button("Save snapshot", key="freeze", type="primary", on_click=_freeze, args=(fleet,))
     generation, done = st.session_state.get(FROZEN, (None, ""))
     if generation != fleet.generation:
         return
     stored = done if isinstance(done, StoredSnapshot) else None
     if stored:
         name = markup.bold(stored.metadata.name or UNNAMED)
-        st.html(f"<p>Frozen as {name}, {data_time(stored.metadata)}.</p>")
+        st.html(f"<p>Saved as {name}, {data_time(stored.metadata)}.</p>")
     if problem := stored.problem if stored else done:
         st.html(markup.notice("warning", markup.text(problem)))
     if stored:
@@ -106,11 +107,11 @@ def _freeze(fleet: Fleet) -> None:
 
 
 def _in_snapshot(page: str, key: str) -> str:
-    return links.live(page, **{**links.page_choices(), pages.SNAPSHOT: key})
+    return links.live(page, **{**links.page_choices(), pages.SNAPSHOT: short_id(key)})
 
 
 def _draw_snapshot_link(page: str, key: str, url: str) -> None:
-    st.html(f"<p>Snapshot {markup.code(key)}: {markup.link(url, 'open it')}</p>")
+    st.html(f"<p>Snapshot {markup.code(short_id(key))}: {markup.link(url, 'open it')}</p>")
     _draw_url(page, url)
 
 

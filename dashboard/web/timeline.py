@@ -1,7 +1,7 @@
 """Timelines on pages: read when they are opened, shared by sessions. A click opens a time, a drag leads to Changes."""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +21,6 @@ from dashboard.views import pages
 from dashboard.views.blocks import Block, Section
 from dashboard.views.time_chart import TimeChart
 from dashboard.views.timeline import (
-    LONGEST_DEFAULT,
     RANGES,
     TITLE,
     LinkAt,
@@ -35,6 +34,7 @@ from dashboard.web import draw, links, markup
 from dashboard.web.state import shared
 
 RANGE_WORDS = {"1h": "1 h", "6h": "6 h", "24h": "24 h", "7d": "7 d", "30d": "30 d", "90d": "90 d"}
+SHORTEST = timedelta(minutes=1)  # of a range: a history may have one poll
 HINT = "Click a time or a mark to open the page as it was then. Drag to select a range."
 CHANGES_LINK = "Changes in this range"
 AS_TABLES = "Marks and numbers"
@@ -155,18 +155,29 @@ def _draw_range(fleet: Fleet, place: Link, read: BlockReader) -> tuple[Block, ..
 
 
 def _window(fleet: Fleet, name: str) -> Window:
-    """Return the range until the last poll; of a past time or a snapshot the range around it."""
+    """Return the range until the last poll; of a past time or a snapshot the range around it.
+
+    It begins with the first poll where that is later: before it there is nothing to show.
+    """
     width, newest, shown = RANGES[name], _newest(fleet), _shown(fleet)
     until = newest if shown is None or shown >= newest - width else shown + width / 2
-    return Window(name, Period(until - width, until), shown)
+    since, first = until - width, _first_poll()
+    if first is not None and since < first < until:
+        since = min(first, until - SHORTEST)
+    return Window(name, Period(since, until), shown)
 
 
 def _default(fleet: Fleet) -> str:
+    return default_range(_first_poll(), _newest(fleet))
+
+
+def _first_poll() -> datetime | None:
+    """Return the time of the first poll; None without one, and where reading the timeline says why."""
     reader = service.history()
     try:
-        return default_range(reader.first_poll() if reader else None, _newest(fleet))
-    except HistoryError:  # reading the timeline says why
-        return LONGEST_DEFAULT
+        return reader.first_poll() if reader else None
+    except HistoryError:
+        return None
 
 
 def _newest(fleet: Fleet) -> datetime:

@@ -81,7 +81,7 @@ def _freeze(browser: Browser, url: str) -> str:
     with tab(browser) as page:
         visit(page, url)
         page.get_by_role("button", name="Share").click()
-        page.get_by_role("button", name="Freeze").click()
+        page.get_by_role("button", name="Save snapshot").click()
         link = page.get_by_role("link", name="open it")
         link.wait_for()
         return str(link.get_attribute("href")).partition("snapshot=")[2].partition("&")[0]

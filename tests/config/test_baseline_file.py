@@ -52,7 +52,7 @@ ignored:
 
 
 def write(settings: Mapping[str, Setting], pool: str = "chat", source: str = "cohort A, 3 replicas") -> str:
-    return baseline_yaml(pool, settings, source=source, context_line="prod · not frozen")
+    return baseline_yaml(pool, settings, source=source, context_line="prod · live")
 
 
 def read(text: str) -> Baseline:
@@ -68,7 +68,7 @@ def settings_of(values: Mapping[str, Any]) -> dict[str, Setting]:
 def update(text: str, values: dict[str, Any]) -> BaselineUpdate:
     """Update a baseline; afterwards nothing deviates."""
     updated = update_baseline(
-        text, read(text), settings_of(values), source="cohort A, 3 replicas", context_line="prod · not frozen"
+        text, read(text), settings_of(values), source="cohort A, 3 replicas", context_line="prod · live"
     )
     assert deviations(read(updated.text), settings_of(values)) == ()
     return updated
@@ -87,7 +87,7 @@ def test_a_new_baseline_names_its_source_and_lists_settings_by_section() -> None
 
     assert write(settings) == (
         "# Expected settings of pool chat. Source: cohort A, 3 replicas.\n"
-        "# prod · not frozen\n"
+        "# prod · live\n"
         "# Not included: settings that vLLM derives from others (CUDA graph sizes), and build facts "
         "(env.VLLM_BUILD_*).\n"
         "# Move a value that may differ to tolerated: {any_of: [128, 256]}, {at_least: 0.9, at_most: 0.95}.\n"
@@ -254,7 +254,7 @@ def test_an_update_names_the_new_source_where_it_changed_a_value(newline: str) -
         settings = settings_of({"a": value})
         return update_baseline(text, read(text), settings, source="replica b", context_line="prod · later").text
 
-    new = write(settings_of({"a": 2}), source="replica b").replace("not frozen", "later").replace("\n", newline)
+    new = write(settings_of({"a": 2}), source="replica b").replace("live", "later").replace("\n", newline)
     assert updated(text, 2) == new
     assert updated(text, 1) == text
     own = text.replace("# Expected settings", "# Ours, once expected settings")

@@ -84,7 +84,7 @@ def _choose_raw_answer(page: Page) -> None:
 
 def _share(page: Page) -> None:
     page.get_by_role("button", name="Share").click()
-    page.get_by_role("button", name="Freeze").wait_for()
+    page.get_by_role("button", name="Save snapshot").wait_for()
 
 
 NO_MATCH = "no such name"

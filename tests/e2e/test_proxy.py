@@ -110,8 +110,8 @@ def test_the_proxy_of_the_docs_serves_the_page_logs_the_user_and_refuses_other_n
         settle(page)
         assert sockets == [f"ws://{NAME}:{port}/_stcore/stream"]
         page.get_by_role("button", name="Share").click()
-        page.get_by_role("button", name="Freeze").click()
-        expect(page.get_by_text("Frozen as")).to_be_visible()
+        page.get_by_role("button", name="Save snapshot").click()
+        expect(page.get_by_text("Saved as")).to_be_visible()
         entry: dict[str, Any] = json.loads(logged(process, '"audit"'))
 
     line = (entry["audit"], entry["remote"], entry["forwarded_for"], entry["user"])

@@ -93,7 +93,7 @@ def freeze(page: Page, url: str) -> str:
     visit(page, f"{url}/compare?pool=chat")
     page.get_by_role("button", name="Share").click()
     page.get_by_label("Name").fill(MEETING)
-    page.get_by_role("button", name="Freeze", exact=True).click()
+    page.get_by_role("button", name="Save snapshot", exact=True).click()
     expect(page.get_by_role("link", name="open it")).to_be_visible()
     link: str = page.locator("[data-testid=stPopoverBody] .paste code").inner_text()
     return link

@@ -13,7 +13,7 @@ def test_each_side_has_its_own_fleet_name() -> None:
     parts = context_parts(compared(replace(BEFORE, fleet="old"), LIVE))
 
     assert parts[0].startswith("before: old, snapshot 3fa9c01b2e")
-    assert parts[1].startswith("after: prod, not frozen, ")
+    assert parts[1].startswith("after: prod, live, ")
 
 
 def test_the_short_form_has_both_sides() -> None:

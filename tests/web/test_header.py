@@ -81,7 +81,7 @@ def test_no_css_rule_asks_the_whole_document_what_it_has() -> None:
 
 @pytest.mark.usefixtures("live")
 def test_a_live_page_has_its_context_and_no_banner() -> None:
-    assert footer().startswith("prod-eu · not frozen · data as of 2026-03-02T11:42:05Z · 39 of 40 answered")
+    assert footer().startswith("prod-eu · live · data as of 2026-03-02T11:42:05Z · 39 of 40 answered")
     assert BANNER not in html(visit("findings"))
 
 

@@ -156,8 +156,8 @@ def draw_controls(fleet: Fleet) -> None:
         elif fleet.snapshot is not None:
             st.html(f'<p class="foot">{"" if unread else SAVED}</p>')
         else:
-            st.html(f'<p class="foot">{markup.bold("Freeze to take notes.")} {WHY_FREEZE}</p>')
-            st.button("Freeze", key=FREEZE, on_click=_freeze, args=(fleet,))
+            st.html(f'<p class="foot">{markup.bold("Save a snapshot to take notes.")} {WHY_FREEZE}</p>')
+            st.button("Save snapshot", key=FREEZE, on_click=_freeze, args=(fleet,))
         meeting.draw_switch()
     for problem in (str(st.session_state.pop(PROBLEM, "")), unread):
         if problem:

@@ -10,7 +10,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from dashboard import service
 from dashboard.errors import SnapshotError
-from dashboard.fleet.formatting import count, iso
+from dashboard.fleet.formatting import count, iso, short_id
 from dashboard.fleet.times import is_time
 from dashboard.sources.importing import File, RefusedFile, import_files
 from dashboard.store.packing import LONGEST_NAME, READ_ONLY, SnapshotList, StoredSnapshot, with_name
@@ -23,7 +23,7 @@ from dashboard.web.sessions import MAX_FILE_BYTES, MIB
 ID = "snapshot_id"
 SEARCHABLE = 8  # more snapshots than these have a search
 WHAT = "A snapshot is a permanent copy of the fleet at one moment. Its link always opens the same data."
-HOW = "To create one, select Freeze under Share, or import files below."
+HOW = "To create one, select Save snapshot under Share, or import files below."
 
 
 def read() -> SnapshotList | None:
@@ -109,7 +109,7 @@ _HOW = (
     "path with dots for slashes: <code>chat-1.inference.v1.config.json</code>, <code>chat-1.server_info.json</code>, "
     "<code>chat-1.metrics.txt</code>, <code>chat-1.v1.models.json</code>.</li>"
     "<li>Import time is used as the data time.</li></ul>"
-    '<p class="mute">Select files, then <b>Import</b> below them: it checks the files, freezes the fleet and opens '
+    '<p class="mute">Select files, then <b>Import</b> below them: it checks the files, saves the fleet and opens '
     "it.</p>"
 )
 
@@ -119,7 +119,7 @@ def draw_dialog() -> None:
     if key is None:
         return
     try:
-        stored = service.snapshots().get(key)
+        stored = service.snapshots().get(service.snapshots().named(key))
     except SnapshotError as error:
         st.html(markup.notice("warning", markup.text(error)))
         return
@@ -243,7 +243,7 @@ def draw_import() -> None:
         if is_pressed:
             status = st.empty()
             many = count(len(files), "file")
-            _draw_busy(status, f"Checking and freezing {many} …")
+            _draw_busy(status, f"Checking and saving {many} …")
             time.sleep(BROWSER_SECONDS)
             waiting = partial(_draw_busy, status, f"Waiting for another import, then checking {many} …")
             st.session_state[IMPORTED], st.session_state[REFUSED] = _import(files, name or FLEET_NAME, waiting)
@@ -290,12 +290,16 @@ def _draw_result(frozen: dict[str, str], refused: list[RefusedFile]) -> None:
     """Open the fleet where it is the only one and no file was refused; else list fleets and refused files."""
     if not refused and len(frozen) == 1:
         del st.session_state[IMPORTED]
-        links.open_url(links.live(pages.OVERVIEW, snapshot=next(iter(frozen))))
+        links.open_url(links.live(pages.OVERVIEW, snapshot=short_id(next(iter(frozen)))))
         return
     for key, description in frozen.items():
-        opened = markup.link(links.live(pages.OVERVIEW, snapshot=key), "open it")
+        opened = markup.link(links.live(pages.OVERVIEW, snapshot=short_id(key)), "open it")
         glyph = markup.glyph("good", "good:")
-        st.html(markup.notice("good", f"{glyph} {markup.bold(description)}, frozen as {markup.code(key)}: {opened}"))
+        st.html(
+            markup.notice(
+                "good", f"{glyph} {markup.bold(description)}, saved as {markup.code(short_id(key))}: {opened}"
+            )
+        )
     if refused:
         rows = [("warning", f"{markup.code(each.name)}<small>{markup.text(each.why)}</small>", "") for each in refused]
         more = len(rows) - MOST_REFUSED

@@ -83,7 +83,7 @@ def test_a_fixed_finding_links_to_the_fleet_that_had_it(tmp_path: Path) -> None:
     key = freeze(builders.fleet(members, [usual, odd], polled_at=NOW - timedelta(days=1)), "bad")
 
     for url in ({}, {"from": "live", "to": key}):
-        assert f"findings?rule=RT-01&amp;snapshot={key}" in html(visit("changes", **url))
+        assert f"findings?rule=RT-01&amp;snapshot={key[:10]}" in html(visit("changes", **url))
 
 
 def test_a_selected_side_is_in_the_url(kept: Kept) -> None:
@@ -160,7 +160,7 @@ def test_a_comparison_of_snapshots_has_both_contexts_and_no_clock(kept: Kept, mo
 def test_a_live_side_has_a_clock_and_updates(kept: Kept) -> None:
     app = kept.visit()
 
-    assert " · after: not frozen, data as of 2026-03-02T11:42:13Z, 4 of 4 answered · " in footer(app)
+    assert " · after: live, data as of 2026-03-02T11:42:13Z, 4 of 4 answered · " in footer(app)
     assert header(app).endswith("→ live · 4 of 4 · data as of 11:42:13 UTC (0 s ago)")
     assert is_updating(app)
 

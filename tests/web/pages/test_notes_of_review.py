@@ -59,7 +59,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 def test_a_live_fleet_has_no_fields_until_it_is_frozen(store: Snapshots) -> None:
     app = review(story(), store)
-    assert "Freeze to take notes." in html(app)
+    assert "Save a snapshot to take notes." in html(app)
     assert not app.text_area
 
     app.button(key="freeze_review").click()

@@ -133,7 +133,7 @@ def test_saved_answers_are_frozen_and_opened_with_their_import_time() -> None:
     replicas = html(visit("replicas", snapshot=stored.id))
 
     assert (stored.metadata.fleet, stored.metadata.targets) == ("imported", 2)
-    assert opened(app) == [f"./?snapshot={stored.id}"]
+    assert opened(app) == [f"./?snapshot={stored.id[:10]}"]
     assert f'<span class="roomy">imported </span><b>{iso(NOW)}</b>' in replicas
     assert f"<span>imported {iso(NOW)}</span>" in replicas
     assert "data as of" not in replicas
@@ -150,9 +150,9 @@ def test_an_imported_export_has_the_same_id_name_times_and_notes_and_keeps_newer
     show_with_snapshots(builders.fleet(polled_at=later), tmp_path / "there", later)
     app = drop(visit("snapshots"), ("fleet.json.gz", file))
 
-    assert opened(app) == [f"./?snapshot={key}"]
+    assert opened(app) == [f"./?snapshot={key[:10]}"]
     assert service.snapshots().get(key).notes == {"x": note}
-    assert f"frozen {iso(NOW)} · imported {iso(later)}" in html(visit("snapshots", manage=key))
+    assert f"saved {iso(NOW)} · imported {iso(later)}" in html(visit("snapshots", manage=key))
     assert logged(capsys) == [
         {"audit": "import", "remote": "unknown", "name": "Ops review", "file": "fleet.json.gz", "snapshot": key}
     ]
@@ -174,7 +174,7 @@ def test_each_refused_file_has_its_reason_and_the_others_are_frozen(live: Fleet,
     assert page.count("<small>") == 2
     assert "<script>" not in page
     assert "<h2>2 files refused</h2>" in page
-    assert f"./?snapshot={stored.id}" in page
+    assert f"./?snapshot={stored.id[:10]}" in page
     assert opened(app) == []
 
 
@@ -283,7 +283,7 @@ def test_under_read_only_no_page_offers_a_change(page: str, read_only_key: str) 
         app = visit(page, manage=read_only_key, **url)
 
         assert {"freeze", "freeze_review", "rename", "delete", "import"} & {each.key for each in app.button} == set()
-        assert [each.key for each in app.button if "Freeze" in each.label] == []
+        assert [each.key for each in app.button if "Save" in each.label] == []
         assert app.text_area.values == []
         assert len(app.file_uploader) == 0
 

@@ -31,7 +31,7 @@ def typed(text: str) -> AppTest:
 @pytest.mark.parametrize("fleet", [empty_fleet("prod"), builders.fleet(polled_at=NOW)], ids=["unpolled", "no target"])
 def test_snapshots_open_without_any_target(fleet: Fleet, tmp_path: Path) -> None:
     show_with_snapshots(fleet, tmp_path)
-    assert "select Freeze under Share, or import files below" in html(visit("snapshots"))
+    assert "select Save snapshot under Share, or import files below" in html(visit("snapshots"))
     key = freeze(builders.story())
 
     assert "Ops review" in html(visit("snapshots"))
@@ -46,7 +46,11 @@ def test_a_row_has_the_facts_of_a_snapshot_and_links_to_it_its_findings_and_its_
     for cell in ("Ops review", "2026-03-02T11:42:05Z", "39 of 40", "3 critical", "10 warnings", "KiB"):
         assert cell in page
     assert f">{key[:10]}<" in page
-    for url in (f"./?snapshot={key}", f"findings?severity=critical&amp;snapshot={key}", f"snapshots?manage={key}"):
+    for url in (
+        f"./?snapshot={key[:10]}",
+        f"findings?severity=critical&amp;snapshot={key[:10]}",
+        f"snapshots?manage={key[:10]}",
+    ):
         assert f'href="{url}"' in page
 
 
