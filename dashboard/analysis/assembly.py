@@ -11,6 +11,7 @@ from functools import cached_property
 from operator import attrgetter
 from types import MappingProxyType
 
+from dashboard.analysis.causes import Plan
 from dashboard.analysis.kv_transfer import TransferVerdict, kv_transfer, transferring_pools
 from dashboard.analysis.reuse import in_order, is_compared_alike, renewed, shared_engines
 from dashboard.capacity.sums import PoolCapacity, capacity_of
@@ -55,7 +56,7 @@ class Fleet(FleetData):
     snapshot that it was opened from, `past` the time at which it was asked of the history. `discovery_errors` are
     sentences on sources of targets that cannot be read. `sightings` are from the history, `lives` of polls that
     followed each other. `scraped_at` is when Prometheus last scraped each replica that was not asked, in seconds since
-    1970: see `read_at`. `unrecorded` says which changes the history lacks.
+    1970: see `read_at`. `unrecorded` says which changes the history lacks. `plan` is None until `planned` makes it.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Fleet(FleetData):
     sightings: Sightings = field(default=NO_SIGHTINGS, compare=False)
     lives: FindingLives = field(default=NO_LIVES, compare=False)
     scraped_at: Mapping[str, float] = field(default_factory=dict)
+    plan: Plan | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         """Return a short text: all fields are megabytes."""

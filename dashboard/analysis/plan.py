@@ -2,23 +2,24 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet, by_pool
+from dashboard.analysis.causes import Cause, Fix, Plan
 from dashboard.analysis.changes.comparison import RAN, finding_changes
+from dashboard.analysis.paste import ChangeGroup, in_turn
 from dashboard.analysis.whatif import PoolRestart, change_of_tokens, forecast, restarted_fleet
 from dashboard.analysis.whatif.after import VERSION, document_after, with_derived
 from dashboard.analysis.whatif.findings import known_changes
-from dashboard.analysis.whatif.paste import ChangeGroup, in_turn
 from dashboard.compare.encoding import lookup_value
 from dashboard.compare.equality import NOT_SET
 from dashboard.fleet import Document, Replica, Setting, SettingChange, SettingValue
 from dashboard.rules.apply_method import ApplyMethod, apply_methods
 from dashboard.rules.capacity.graphs import are_derived_sizes
 from dashboard.rules.catalogue import BY_ID
-from dashboard.rules.findings import Finding, Severity, Way
+from dashboard.rules.findings import Finding, Way
 from dashboard.rules.registry import Scope
 
 MOST_CHOICES = 3  # of one cause
@@ -27,74 +28,6 @@ CHANGED_BY = frozenset(ApplyMethod) - {ApplyMethod.FOLLOWS, ApplyMethod.MISFIT, 
 
 Wanted = dict[str, dict[str, SettingValue]]  # the values to set by replica and path
 Applied = dict[object, tuple[tuple[SettingChange, ...], Document]]  # changes of documents, and these afterwards
-
-
-@dataclass(frozen=True, slots=True)
-class Fix:
-    """One way to end a cause: what to set where, and what the what-if predicts.
-
-    `groups` are replicas with equal changes. `fixed` and `new` are findings; those `open` are known only after the
-    restart. `tokens` are the least and the most change of the KV cache on ranks that are known on both sides;
-    `unknown_ranks` are not. `gained` replicas share prefixes with their pool that did not.
-    """
-
-    groups: tuple[ChangeGroup, ...]
-    fixed: tuple[Finding, ...]
-    new: tuple[Finding, ...] = ()
-    open: tuple[Finding, ...] = ()
-    tokens: tuple[int, int] = (0, 0)
-    unknown_ranks: int = 0
-    gained: int = 0
-
-    @property
-    def replicas(self) -> tuple[str, ...]:
-        """The replicas to restart."""
-        return tuple(sorted(each for group in self.groups for each in group.replicas))
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """Findings with one remedy, the worst first.
-
-    `key` names what changes: paths of settings with `+` between, or the id of the rule whose remedy is another action.
-    Several `fixes` contradict each other: one of them is to be chosen, the recommended one is the first. Without any
-    the effect is not predicted.
-    """
-
-    key: str
-    findings: tuple[Finding, ...]
-    fixes: tuple[Fix, ...] = ()
-
-    @property
-    def severity(self) -> Severity:
-        return self.findings[0].severity
-
-    @property
-    def replicas(self) -> tuple[str, ...]:
-        """The replicas to restart, or those that an action is about."""
-        if self.fixes:
-            return self.fixes[0].replicas
-        return tuple(sorted({each for finding in self.findings for each in finding.replicas}))
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The causes of all active findings, in the order in which to end them."""
-
-    causes: tuple[Cause, ...] = ()
-
-    def causes_of(self, finding: str) -> tuple[Cause, ...]:
-        """Return the causes that end the finding with this id."""
-        return tuple(each for each in self.causes if any(own.id == finding for own in each.findings))
-
-    def of_pool(self, pool: str) -> "Plan":
-        """Return the causes with findings in a pool, whole."""
-        return Plan(tuple(each for each in self.causes if any(pool in own.pools for own in each.findings)))
-
-    @property
-    def restarts(self) -> frozenset[str]:
-        """The replicas that the recommended fixes restart."""
-        return frozenset(each for cause in self.causes if cause.fixes for each in cause.fixes[0].replicas)
 
 
 class _Proposal(NamedTuple):
@@ -129,11 +62,23 @@ class _Change(NamedTuple):
 
 
 class _Effect(NamedTuple):
-    """Findings that end, new ones, and those of which only the restart tells."""
+    """Findings that end, new ones, and those of which only the restart tells; replicas gained by pool."""
 
-    ended: tuple[Finding, ...] = ()
-    new: tuple[Finding, ...] = ()
-    open: tuple[Finding, ...] = ()
+    ended: tuple[Finding, ...]
+    new: tuple[Finding, ...]
+    open: tuple[Finding, ...]
+    gained: Mapping[str, int]
+
+    @property
+    def findings(self) -> Sequence[tuple[Finding, ...]]:
+        return self.ended, self.new, self.open
+
+
+def planned(fleet: Fleet, before: Fleet | None = None) -> Fleet:
+    """Return the fleet with its fix plan: that of `before`, if nothing that a page shows changed since."""
+    if before is not None and before.generation == fleet.generation and before.plan is not None:
+        return replace(fleet, plan=before.plan)
+    return replace(fleet, plan=plan_of(fleet))
 
 
 def plan_of(fleet: Fleet) -> Plan:
@@ -295,6 +240,7 @@ def _fix(fleet: Fleet, change: _Change, effect: _Effect) -> Fix:
         open=effect.open,
         tokens=change_of_tokens(ranks, fleet),
         unknown_ranks=sum(rank.before is None or rank.after is None for rank in ranks),
+        gained=sum(effect.gained.values()),
     )
 
 
@@ -311,8 +257,10 @@ def _effects(fleet: Fleet, changes: Sequence[_Change]) -> list[_Effect]:
         effect = _evaluated(fleet, together, {each for number, _ in batch for each in changes[number].proposing})
         for number, pools in batch:
             change = changes[number]
-            mine = _Effect(*(tuple(each for each in side if pools.issuperset(each.pools)) for side in effect))
-            spanning = (each for side in effect for each in side if not pools.issuperset(each.pools))
+            ended, new, unknown = ([each for each in side if pools.issuperset(each.pools)] for side in effect.findings)
+            gained = {pool: effect.gained[pool] for pool in pools}
+            mine = _Effect(tuple(ended), tuple(new), tuple(unknown), gained)
+            spanning = (each for side in effect.findings for each in side if not pools.issuperset(each.pools))
             if mine.new or any(not pools.isdisjoint(each.pools) for each in spanning):
                 found[number] = _evaluated(fleet, change.restarts.values(), change.proposing)
             else:
@@ -340,12 +288,15 @@ def _batches(changes: Sequence[_Change]) -> list[list[tuple[int, set[str]]]]:
 def _in_others(effect: _Effect, alike: Iterable[Sequence[_PoolGroup]], pools: Collection[str]) -> _Effect:
     """Return the effect in all parts, given that in those with these pools."""
     twins: dict[str, list[Finding]] = defaultdict(list)
+    gained: dict[str, int] = {}
     for parts in alike:
         evaluated = next(each for each in parts if each.pools[0] in pools)
         for part in parts:
             for own, same in zip(evaluated.findings, part.findings, strict=True):
                 twins[own.id].append(same)
-    return _Effect(*(tuple(twin for each in side for twin in twins[each.id]) for side in effect))
+            gained |= {same: effect.gained[own] for own, same in zip(evaluated.pools, part.pools, strict=True)}
+    ended, new, unknown = ([twin for each in side for twin in twins[each.id]] for side in effect.findings)
+    return _Effect(tuple(ended), tuple(new), tuple(unknown), gained)
 
 
 def _shape(restart: PoolRestart | None) -> object:
@@ -375,7 +326,13 @@ def _evaluated(fleet: Fleet, restarts: Iterable[PoolRestart], proposing: Collect
         tuple(each.finding for each in ended),
         tuple(each.finding for each in changes.new),
         tuple(each.finding for each in gone if each not in ended),
+        {pool: _not_sharing(fleet, pool) - _not_sharing(after, pool) for pool in fleet.sharing},
     )
+
+
+def _not_sharing(fleet: Fleet, pool: str) -> int:
+    """Count the replicas of a pool that are known not to share prefixes with it."""
+    return fleet.sharing_counts[pool].not_sharing
 
 
 def _restart(fleet: Fleet, pool: str, wanted: Wanted, known: Applied) -> PoolRestart:

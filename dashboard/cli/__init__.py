@@ -21,6 +21,7 @@ COMMANDS = {
     "demo": "serve",
     "poll": "poll",
     "check": "check",
+    "plan": "plan",
     "settings": "settings",
     "rules": "rules",
     "baseline": "baseline",

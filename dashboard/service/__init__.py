@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.analysis.changes.events import EventPeriod
+from dashboard.analysis.plan import planned
 from dashboard.config import Options
 from dashboard.config.load import ReloadStatus
 from dashboard.errors import HistoryError
@@ -81,7 +82,7 @@ def put(
 ) -> None:
     """Show this fleet instead of polling; `at` stops the clock, `snapshots` are those of a folder, or others."""
     stop()
-    _current.fleet = fleet
+    _current.fleet = planned(fleet)
     _current.past = PastFleets(lambda: history, MAX_OPEN) if history else None
     if snapshots is None or isinstance(snapshots, Path):
         folder = {} if snapshots is None else {"data_folder": snapshots}
@@ -114,7 +115,7 @@ def frozen(snapshot: str) -> Fleet:
 @lru_cache(maxsize=MAX_OPEN)
 def _opened(store: "Snapshots", snapshot: str) -> Fleet:
     with uncollected():
-        fleet = store.fleet(snapshot)
+        fleet = planned(store.fleet(snapshot))
     give_back()
     return fleet
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from dashboard.analysis.assembly import FRESH_INTERVALS, NO_LIVES, Fleet, assemble, empty_fleet, read_fleet
 from dashboard.analysis.flapping import Watch
 from dashboard.analysis.lifecycle import with_lives
+from dashboard.analysis.plan import planned
 from dashboard.config import Options, policy_of
 from dashboard.config.load import OptionsFiles
 from dashboard.fleet import RouterConfig, Snapshot, SourceStatus, has_same_content
@@ -174,7 +175,7 @@ class Collector:
                 self._watch = None
             return False
         if followed.polled_at is not None and followed.polled_at != self.fleet.polled_at:
-            self._show(_numbered(followed, self.fleet), followed.sightings)
+            self._show(planned(_numbered(followed, self.fleet), self.fleet), followed.sightings)
         return True
 
     def _show(self, fleet: Fleet, sightings: Sightings) -> None:
@@ -276,7 +277,7 @@ class Collector:
             read = _read(self.options, self._policy, found, snapshots, routers, polled_at, shown)
             read = replace(read, recent=watch.add_poll(read, polled_at, lives))
             fleet = assemble(read, polled_at, before=shown)
-        fleet = _numbered(with_lives(_with_notes(fleet, found, warnings), lives), shown)
+        fleet = planned(_numbered(with_lives(_with_notes(fleet, found, warnings), lives), shown), shown)
         self._lives = fleet.lives
         self._show(fleet, self._recorded(fleet, polled_at, time.monotonic() - began))
         seconds, progress = time.monotonic() - began, self.progress

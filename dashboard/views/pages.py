@@ -81,6 +81,7 @@ RULES = "rules"  # outcomes of rules to list
 FROM, TO = "from", "to"  # the two fleets of a comparison: the id of a snapshot, a time, or live
 MANAGE = "manage"  # the snapshot whose dialog is open
 CONVERGE = "converge"  # the target of a what-if
+CAUSE = "cause"  # of the fix plan: the key of the one that is open
 RANGE = "range"  # of a timeline
 
 # Choices that a page reads; it ignores all others.

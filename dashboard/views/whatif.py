@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.paste import ChangeGroup, Paste
 from dashboard.analysis.whatif import WhatIf
 from dashboard.analysis.whatif.after import RankForecast
 from dashboard.analysis.whatif.findings import EXPECTATIONS
-from dashboard.analysis.whatif.paste import ChangeGroup, Paste
 from dashboard.capacity.sums import PoolCapacity
 from dashboard.compare.baseline import value_text
 from dashboard.fleet import Basis, Cohort, SettingChange

@@ -18,6 +18,7 @@ from dashboard.config import Options, load_options
 from dashboard.documents.changes import events_json
 from dashboard.documents.findings import findings_json
 from dashboard.documents.fleet import fleet_json
+from dashboard.documents.plan import plan_json
 from dashboard.errors import HistoryError, OptionsError
 from dashboard.fleet.times import EXAMPLE, parse_since, parse_time
 from dashboard.views import pages
@@ -178,6 +179,7 @@ def routes() -> list[Route]:
         Route("/metrics", _metrics()),
         Route("/api/v1/fleet", _document(fleet_json, FULL)),
         Route("/api/v1/findings", _document(findings_json)),
+        Route("/api/v1/plan", _document(plan_json)),
         Route("/api/v1/events", events),
         Route("/api/{path:path}", not_found),
     ]

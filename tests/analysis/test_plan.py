@@ -4,7 +4,8 @@ import pytest
 
 from dashboard.analysis import plan
 from dashboard.analysis.assembly import Fleet, empty_fleet
-from dashboard.analysis.plan import Cause, Plan, plan_of
+from dashboard.analysis.causes import Cause, Plan
+from dashboard.analysis.plan import plan_of
 from dashboard.rules.domain import Expectations, PoolDeclaration, Router
 from dashboard.rules.policy import Policy
 from tests.analysis.whatif.pools import LARGER, pool_of

@@ -14,6 +14,7 @@ COMMANDS = (
     "serve",
     "poll",
     "check",
+    "plan",
     "report",
     "diff",
     "baseline",

@@ -7,9 +7,9 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.models import FindingChanges, OneSidedFinding, OtherSideStatus
+from dashboard.analysis.paste import ChangeGroup, Paste
 from dashboard.analysis.whatif import WhatIf, converge
 from dashboard.analysis.whatif.after import RankForecast
-from dashboard.analysis.whatif.paste import ChangeGroup, Paste
 from dashboard.fleet import Baseline, Basis, Tolerance
 from dashboard.fleet.pieces import Piece, Style, to_plain
 from dashboard.render.html import to_html

@@ -11,9 +11,9 @@ import numpy as np
 from dashboard.analysis.assembly import Fleet, assemble
 from dashboard.analysis.changes import changes_between
 from dashboard.analysis.changes.models import Changes, PersistingFinding, PoolCapacityChange
+from dashboard.analysis.paste import ChangeGroup, in_turn
 from dashboard.analysis.whatif.after import VERSION, RankForecast, document_after, forecast_ranks, replica_after
 from dashboard.analysis.whatif.findings import known_changes, router_changes
-from dashboard.analysis.whatif.paste import ChangeGroup, in_turn
 from dashboard.capacity.sums import capacity_of
 from dashboard.compare.baseline import agreed_paths, agreed_settings, deviations, usual_values
 from dashboard.compare.cohorts import merge_rows

@@ -9,10 +9,11 @@ from dashboard.fleet import Setting, SettingValue, Source, State
 from dashboard.fleet.pieces import Text, join_texts
 from dashboard.rules.behaviour.weights import is_on
 from dashboard.rules.differences import pool_differences
-from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet
+from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet, Way
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import names_text, setting_piece, write
 from dashboard.rules.subject import PoolSubject, setting_value
+from dashboard.rules.value_equivalence import NO
 from dashboard.vllm.versions import has_change
 from vllm_fleet_provider.shared.spelling import canonical_text
 
@@ -24,6 +25,7 @@ DEV_MODE = "env.VLLM_SERVER_DEV_MODE"
 PLUGINS = "env.VLLM_PLUGINS"
 ROUTE = "/server_info"
 TURN_OFF = Snippet("env", "unset VLLM_SERVER_DEV_MODE")
+TURNED_OFF = Way(((DEV_MODE, NO),))
 RUN_PROVIDER = Snippet("shell", PROVIDER_COMMAND)
 UNSET = "Unset `VLLM_SERVER_DEV_MODE` and restart these replicas"
 CLOSE = "Where the mode is needed otherwise, close the API port to everyone except known clients."
@@ -115,8 +117,8 @@ def _remedy(pool: PoolSubject, replicas: frozenset[str]) -> Remedy:
     open_ones = [each for each in pool.members if each.id in replicas]
     without = [each for each in open_ones if Source.PROVIDER not in each.sources]
     older = [each for each in without if is_older(each.version)]
-    if not without:
-        return Remedy(REPORTED, (TURN_OFF,))
+    if not without:  # else the configuration cannot be read any more
+        return Remedy(REPORTED, (TURN_OFF,), ways=(TURNED_OFF,))
     if len(older) == len(open_ones):
         return Remedy(f"{ALL_OLDER} {CLOSE}", (TURN_OFF,))
     return Remedy(f"{SOME_OLDER if older else INSTALL} {CLOSE}", (TURN_OFF, RUN_PROVIDER))

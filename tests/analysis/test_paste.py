@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.analysis.whatif.paste import Paste, paste
+from dashboard.analysis.paste import Paste, paste
 from dashboard.fleet import SettingChange, SettingValue, State
 from dashboard.rules.apply_method import ApplyMethod, apply_methods
 from vllm_fleet_provider.shared.spelling import canonical_text

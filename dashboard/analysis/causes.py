@@ -1,0 +1,74 @@
+"""The types of the fix plan: causes of findings, and what ends them. `analysis/plan.py` makes them."""
+
+from dataclasses import dataclass
+
+from dashboard.analysis.paste import ChangeGroup
+from dashboard.rules.findings import Finding, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """One way to end a cause: what to set where, and what the what-if predicts.
+
+    `groups` are replicas with equal changes. `fixed` and `new` are findings; those `open` are known only after the
+    restart. `tokens` are the least and the most change of the KV cache on ranks that are known on both sides;
+    `unknown_ranks` are not. `gained` is how many fewer replicas are known not to share prefixes with their pool.
+    """
+
+    groups: tuple[ChangeGroup, ...]
+    fixed: tuple[Finding, ...]
+    new: tuple[Finding, ...] = ()
+    open: tuple[Finding, ...] = ()
+    tokens: tuple[int, int] = (0, 0)
+    unknown_ranks: int = 0
+    gained: int = 0
+
+    @property
+    def replicas(self) -> tuple[str, ...]:
+        """The replicas to restart."""
+        return tuple(sorted(each for group in self.groups for each in group.replicas))
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Findings with one remedy, the worst first.
+
+    `key` names what changes: paths of settings with `+` between, or the id of the rule whose remedy is another action.
+    Several `fixes` contradict each other: one of them is to be chosen, the recommended one is the first. Without any
+    the effect is not predicted.
+    """
+
+    key: str
+    findings: tuple[Finding, ...]
+    fixes: tuple[Fix, ...] = ()
+
+    @property
+    def severity(self) -> Severity:
+        return self.findings[0].severity
+
+    @property
+    def replicas(self) -> tuple[str, ...]:
+        """The replicas to restart, or those that an action is about."""
+        if self.fixes:
+            return self.fixes[0].replicas
+        return tuple(sorted({each for finding in self.findings for each in finding.replicas}))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The causes of all active findings, in the order in which to end them."""
+
+    causes: tuple[Cause, ...] = ()
+
+    def causes_of(self, finding: str) -> tuple[Cause, ...]:
+        """Return the causes that end the finding with this id."""
+        return tuple(each for each in self.causes if any(own.id == finding for own in each.findings))
+
+    def of_pool(self, pool: str) -> "Plan":
+        """Return the causes with findings in a pool, whole."""
+        return Plan(tuple(each for each in self.causes if any(pool in own.pools for own in each.findings)))
+
+    @property
+    def restarts(self) -> frozenset[str]:
+        """The replicas that the recommended fixes restart."""
+        return frozenset(each for cause in self.causes if cause.fixes for each in cause.fixes[0].replicas)

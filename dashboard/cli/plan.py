@@ -1,0 +1,46 @@
+"""The command `plan`: the fix plan of a fleet."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from dashboard import service
+from dashboard.analysis.plan import plan_of
+from dashboard.cli.fleets import HistoryOption, SnapshotOption, fleet_of
+from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, no_targets, options_of
+from dashboard.cli.terminal import UNREAD, is_terminal, no_such_pool, put, width
+from dashboard.documents.plan import plan_json
+from dashboard.render.markdown import to_markdown
+from dashboard.render.terminal import to_terminal
+from dashboard.views.plan import plan_view
+
+
+def plan(
+    target: TargetsArgument = None,
+    config: ConfigOption = None,
+    prometheus: PrometheusOption = None,
+    snapshot: SnapshotOption = None,
+    history: HistoryOption = None,
+    pool: Annotated[str | None, typer.Option(help="Only causes with findings in this pool.")] = None,
+    output: Annotated[Literal["table", "json", "markdown"], typer.Option("--format", help="Output format.")] = "table",
+) -> None:
+    """Print what to change so that findings end, and what each change is predicted to do.
+
+    Nothing is changed. Exit code 0 also with findings; 2 for wrong usage or options, or no targets; 3 where no target
+    list can be read.
+    """
+    options = options_of(config, target, snapshot=snapshot, prometheus=prometheus)
+    fleet = fleet_of(snapshot, options, option="--snapshot", history=history)
+    if not fleet.replicas:
+        no_targets(fleet.discovery_errors, UNREAD)
+    found = plan_of(fleet)
+    if pool is not None:
+        names = {each.name for each in fleet.pools}
+        if pool not in names:
+            no_such_pool(pool, names, unknown="--pool: there is no pool")
+        found = found.of_pool(pool)
+    if output == "json":
+        put(f"{plan_json(fleet, service.utc_now(), plan=found, indent=2).decode()}\n")
+        return
+    view = plan_view(fleet, found, pool or "")
+    put(to_markdown(view) if output == "markdown" else to_terminal(view, width=width(), colour=is_terminal()))

@@ -1,0 +1,63 @@
+"""The JSON document of the fix plan: what /api/v1/plan answers and `plan --format json` prints."""
+
+from datetime import datetime
+from typing import Any
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.causes import Cause, Fix, Plan
+from dashboard.analysis.paste import ChangeGroup
+from dashboard.analysis.plan import plan_of
+from dashboard.documents import value_object, write_json
+from dashboard.documents.findings import head_of, past_object
+
+SCHEMA_VERSION = 1
+
+
+def plan_json(fleet: Fleet, generated_at: datetime, *, plan: Plan | None = None, indent: int | None = None) -> bytes:
+    """Return the document of the plan of a fleet, or of a part of it; findings are named by their ids."""
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        **head_of(fleet, generated_at),
+        "past": past_object(fleet.past),
+        "causes": [_cause_object(fleet, each) for each in (plan or fleet.plan or plan_of(fleet)).causes],
+    }
+    return write_json(document, indent)
+
+
+def _cause_object(fleet: Fleet, cause: Cause) -> dict[str, Any]:
+    return {
+        "key": cause.key,
+        "severity": cause.severity,
+        "pools": fleet.pools_of(cause.replicas),
+        "replicas": cause.replicas,
+        "findings": [each.id for each in cause.findings],
+        "remedies": list(dict.fromkeys(each.remedy.sentence for each in cause.findings)),
+        "fixes": list(map(_fix_object, cause.fixes)),
+    }
+
+
+def _fix_object(fix: Fix) -> dict[str, Any]:
+    return {
+        "changes": list(map(_group_object, fix.groups)),
+        "fixed": [each.id for each in fix.fixed],
+        "new": [{"rule": each.rule, "severity": each.severity, "sentence": each.sentence} for each in fix.new],
+        "known_after_restart": [each.id for each in fix.open],
+        "kv_tokens": {"least": fix.tokens[0], "most": fix.tokens[1], "unknown_ranks": fix.unknown_ranks},
+        "fewer_not_sharing": fix.gained,
+    }
+
+
+def _group_object(group: ChangeGroup) -> dict[str, Any]:
+    paste = group.paste
+    return {
+        "replicas": group.replicas,
+        "settings": [
+            {"path": each.path, "before": value_object(each.before), "after": value_object(each.after)}
+            for each in group.changes
+        ],
+        "flags": paste.flags,
+        "flags_to_remove": paste.removed,
+        "environment": paste.environment,
+        "image": paste.image,
+        "helm": paste.helm,
+    }
