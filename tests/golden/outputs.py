@@ -16,12 +16,14 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.analysis.changes.events import EventPeriod
+from dashboard.analysis.plan import plan_of
 from dashboard.analysis.timeline import Period, Timeline
 from dashboard.config import NotifyOptions
 from dashboard.config.baseline_file import baseline_yaml, find_settings
 from dashboard.documents.changes import changes_json, events_json
 from dashboard.documents.findings import findings_json
 from dashboard.documents.fleet import fleet_json
+from dashboard.documents.plan import plan_json
 from dashboard.fleet.times import write_time
 from dashboard.notify.alerts import AlertEvent, alerts_of
 from dashboard.notify.sending import alertmanager_body, slack_body, webhook_body
@@ -40,6 +42,7 @@ from dashboard.views.changes_text import sentences
 from dashboard.views.command_line import check_view, poll_view
 from dashboard.views.context import context_line, context_of
 from dashboard.views.pages import TIMELINE
+from dashboard.views.plan import plan_view
 from dashboard.views.time_chart import TimeChart
 from dashboard.views.timeline import here_at, pool_blocks
 from dashboard.web.metrics import FleetMetrics
@@ -93,6 +96,9 @@ def _documents(fleet: Fleet) -> Iterator[tuple[str, str]]:
     yield "check.json", _json(findings_json(fleet, AT))
     yield "check.txt", f"{to_terminal(check_view(fleet), width=COLUMNS, colour=False)}\n{verdict.sentence}\n"
     yield "check.md", to_markdown(check_view(fleet))
+    yield "plan.json", _json(plan_json(fleet, AT))
+    yield "plan.md", to_markdown(plan_view(fleet, plan_of(fleet)))
+    yield "plan.txt", to_terminal(plan_view(fleet, plan_of(fleet)), width=COLUMNS, colour=False)
     yield "check.xml", to_junit(fleet, Severity.CRITICAL, verdict)
     yield "check.sarif", _json(to_sarif(fleet, verdict, "fleet.yaml"))
     yield "check.github.txt", to_github_annotations(fleet, verdict)
