@@ -16,7 +16,14 @@ from dashboard.views.context import context_of
 from dashboard.views.finding_list import EITHER, has_alternatives
 from dashboard.views.finding_text import with_code
 from dashboard.views.names import replica_names
-from dashboard.views.summary import SEVERITY_TERMS, findings_lead, findings_title, rule_coverage
+from dashboard.views.summary import (
+    SEVERITY_TERMS,
+    counts_text,
+    findings_lead,
+    findings_title,
+    percent_text,
+    rule_coverage,
+)
 from dashboard.views.table import Field, to_table
 
 SKIPPED = "{}, as not enough replicas report their settings. `--format json` lists each with the reason."
@@ -117,13 +124,23 @@ def poll_view(fleet: Fleet) -> View:
     return View(
         title="vLLM fleet",
         headline=f"{fleet.name}: {counts.answered:,} of {counts.targets:,} answered",
-        lead=f"{counts.up:,} up, {counts.partial:,} partial, {counts.down:,} down.",
+        lead=f"{counts.up:,} up, {counts.partial:,} partial, {counts.down:,} down. {_sharing(fleet)}".rstrip(),
         context=context_of(fleet),
         parts=(
             Section("replicas", "Replicas", (_replicas(fleet),)),
             *(_pool(fleet, pool, place, replicas) for place, pool in enumerate(fleet.pools)),
         ),
     )
+
+
+def _sharing(fleet: Fleet) -> str:
+    """Return the share of replicas that share prefixes with their pool; empty where none is counted."""
+    counts = fleet.prefix_sharing
+    if not counts.counted:
+        return ""
+    if counts.unknown == counts.counted:
+        return f"Prefix sharing is unknown for {count(counts.unknown, 'replica')}."
+    return f"{percent_text(counts)} of replicas share prefixes with their pool ({counts_text(counts)})."
 
 
 def _replicas(fleet: Fleet) -> Table:
