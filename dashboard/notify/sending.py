@@ -20,6 +20,7 @@ from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import ApiKey, authorized
 from dashboard.sources.http.failures import endpoint_of
 from dashboard.views import pages
+from dashboard.views.filters import write_filter
 
 ALERTS = "/api/v2/alerts"
 TEST = "TEST"  # the rule and the pool of a test alert
@@ -89,7 +90,9 @@ def _runbook_url(alert: Alert, notify: NotifyOptions) -> str:
     if notify.docs_url:
         return f"{notify.docs_url}/rules/{alert.rule}.md"
     return (
-        f"{notify.external_url}/{pages.FINDINGS}?{urlencode({pages.RULE: alert.rule})}" if notify.external_url else ""
+        f"{notify.external_url}/{pages.FINDINGS}?{urlencode({pages.SEARCH: write_filter('rule', alert.rule)})}"
+        if notify.external_url
+        else ""
     )
 
 

@@ -13,8 +13,9 @@ from dashboard.fleet.formatting import count, iso, joined, natural, shortlist
 from dashboard.fleet.history import Sighting
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, join_texts, plain, replica, section
 from dashboard.rules.catalogue import BY_ID
-from dashboard.rules.findings import CohortShare, Family, Finding, Inspection, Remedy, Severity
+from dashboard.rules.findings import CohortShare, Finding, Inspection, Remedy, Severity
 from dashboard.views.blocks import Entries, Entry, Tone
+from dashboard.views.filters import EVERYTHING, FilterKey, Search
 from dashboard.views.finding_text import (
     MOST_PLACES,
     are_few,
@@ -32,7 +33,17 @@ from dashboard.views.finding_text import (
 )
 from dashboard.views.names import brief, in_natural_order, names_of, replica_names
 from dashboard.views.pool_text import context_text
-from dashboard.views.since import NEWEST_FIRST, Recency, newest, newest_first, since_pieces, whole_since_pieces
+from dashboard.views.since import (
+    NEWEST_FIRST,
+    PERIOD,
+    RANGE_WORDS,
+    Recency,
+    has_history,
+    newest,
+    newest_first,
+    since_pieces,
+    whole_since_pieces,
+)
 
 MOST_TOP = 8  # groups in the list of top findings
 UNREACHABLE = "ID-05"  # not among the top findings: unreachable replicas have their own list
@@ -47,7 +58,6 @@ class ListedFinding(NamedTuple):
 
     key: str
     finding: Finding
-    family: Family | None
     searched: str
     sighting: Sighting | None = None
 
@@ -77,32 +87,41 @@ SORT_TEXTS = {
 
 
 class FindingFilter(NamedTuple):
-    """The filters of a reader; None selects everything. `new_since` selects what came at that time or later."""
+    """What a reader selects: a search (`finding_keys`), the pool of all pages, and what came at a time or later."""
 
-    severity: Severity | None = None
-    family: Family | None = None
+    search: Search = EVERYTHING
     pool: str | None = None
-    rule: str | None = None
-    search: str = ""
     new_since: datetime | None = None
 
     @property
     def choices(self) -> list[tuple[str, str]]:
         """Return the filters that select something, as text."""
-        known = [(key, each) for key, each in self._asdict().items() if each]
-        return [(key, iso(each) if isinstance(each, datetime) else str(each)) for key, each in known]
+        known = (("search", self.search.text), ("pool", self.pool), ("new_since", self.new_since))
+        return [(key, iso(each) if isinstance(each, datetime) else each) for key, each in known if each]
 
     def matches(self, listed: ListedFinding) -> bool:
-        """Return whether a finding passes; a search needs every one of its words."""
-        finding = listed.finding
+        """Return whether a finding passes."""
+        finding, search = listed.finding, self.search
         return (
-            self.severity in {None, finding.severity}
-            and self.family in {None, listed.family}
+            search.allows("severity", finding.severity)
+            and search.allows("rule", finding.rule)
+            and search.allows("pool", *finding.pools)
             and (self.pool is None or self.pool in finding.pools)
-            and self.rule in {None, finding.rule}
             and Recency(self.new_since).keeps(listed.sighting)
-            and all(word in listed.searched for word in self.search.lower().split())
+            and search.is_in(listed.searched)
         )
+
+
+def finding_keys(fleet: Fleet, rules: Sequence[str]) -> dict[str, FilterKey]:
+    """Return the filters of a search among findings; by time only with a history."""
+    keys = {
+        "severity": FilterKey(list(Severity)),
+        "rule": FilterKey(rules),
+        "pool": FilterKey([each.name for each in fleet.pools]),
+    }
+    if has_history(fleet):
+        keys["new"] = FilterKey([each for each in RANGE_WORDS if each], PERIOD)
+    return keys
 
 
 class FindingList(NamedTuple):
@@ -384,4 +403,4 @@ def _listed(
     texts = [finding.rule, rule.name if rule else "", finding.sentence, *finding.paths, *finding.pools]
     texts += [text for each in own for text in (each.name, each.id, *each.labels.values())]
     sighting = sightings.get(finding.fingerprint) if sightings else None
-    return ListedFinding(key, finding, rule.family if rule else None, "\n".join(texts).lower(), sighting)
+    return ListedFinding(key, finding, "\n".join(texts).lower(), sighting)

@@ -141,7 +141,7 @@ def list_section(
 
 
 def rules_blocks(fleet: Fleet, known: FindingList, chosen: FindingFilter, shown: str) -> tuple[Block, ...]:
-    """Return one of RULE_LISTS. Of the filters, pool, family and rule apply to the outcomes of rules."""
+    """Return one of RULE_LISTS. Of the filters, pool and rule apply to the outcomes of rules."""
     if shown == SUPPRESSED:
         return suppressed_blocks(fleet, known)
     if shown == IGNORED:

@@ -25,6 +25,7 @@ from dashboard.views.blocks import (
 from dashboard.views.capacity_text import device_words
 from dashboard.views.context import context_of
 from dashboard.views.excluded import unread_entries
+from dashboard.views.filters import write_filter
 from dashboard.views.finding_list import brief_entries, list_findings, top_findings
 from dashboard.views.fleet_map import fleet_map, row_text
 from dashboard.views.help import BASIS, COHORT, POOL, SHARE, glossary
@@ -153,7 +154,7 @@ def _findings(fleet: Fleet, severity: Severity, label: str) -> Figure:
     notes = [f"in {count(pools, 'pool')}"] if pools else []
     notes += [f"{suppressed:,} suppressed"] if suppressed else []
     note = " · ".join(notes) or ("no findings" if count_read(fleet) else "not evaluated")
-    link = page(pages.FINDINGS, severity=severity)
+    link = page(pages.FINDINGS, search=write_filter("severity", severity))
     return Figure(label, f"{number:,}", note, Tone(severity) if number else Tone.PLAIN, link)
 
 
@@ -161,7 +162,9 @@ def _unknown(fleet: Fleet) -> Figure:
     number = fleet.coverage.partial + fleet.coverage.down
     if number:
         note = "replicas with incomplete data" if number > 1 else "replica with incomplete data"
-        return Figure("Unknown", f"{number:,}", note, Tone.UNKNOWN, page(pages.REPLICAS, state=INCOMPLETE))
+        return Figure(
+            "Unknown", f"{number:,}", note, Tone.UNKNOWN, page(pages.REPLICAS, search=write_filter("state", INCOMPLETE))
+        )
     lacking = incomplete_text(fleet.inspection)
     return Figure(
         "Unknown", "–" if lacking else "0", lacking or "data complete", Tone.UNKNOWN if lacking else Tone.PLAIN

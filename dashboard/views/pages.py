@@ -1,6 +1,6 @@
 """Names of the pages and of the choices in their URLs: the one place that has them.
 
-`pieces.page(FINDINGS, severity="critical")` makes a link of them; `web/links.py` makes a URL of a link.
+`pieces.page(FINDINGS, search="severity:critical")` makes a link of them; `web/links.py` makes a URL of a link.
 """
 
 from dashboard.analysis.assembly import Fleet
@@ -55,7 +55,7 @@ COHORT = "cohort"
 SHOW = "show"
 SECTION = "section"
 ABOUT = "about"  # the page that help is asked for
-SEARCH = "search"
+SEARCH = "search"  # words and filters: views/filters.py
 SETTING = "setting"  # a search of its own: a search among replicas means nothing among settings
 TAB = "tab"
 REFERENCE = "reference"
@@ -67,16 +67,10 @@ CHOSEN = (
 MEASURE = "measure"
 LENGTH = "length"
 PER = "per"
-STATE = "state"
 VERSION, ROLE, LABEL = "version", "role", "label"
-SOURCE = "source"
-COHORTS = "cohorts"  # letters
 SORT = "sort"  # a column; after `-` from its largest value
 FINDING = "finding"
 NEW = "new"  # a range of time in which findings and differences came
-SEVERITY = "severity"
-FAMILY = "family"
-RULE = "rule"
 RULES = "rules"  # outcomes of rules to list
 FROM, TO = "from", "to"  # the two fleets of a comparison: the id of a snapshot, a time, or live
 MANAGE = "manage"  # the snapshot whose dialog is open
@@ -87,10 +81,10 @@ RANGE = "range"  # of a timeline
 # Choices that a page reads; it ignores all others.
 KNOWN = {
     OVERVIEW: {SORT},
-    FINDINGS: {SEARCH, POOL, SEVERITY, FAMILY, RULE, NEW, RULES, FINDING, SORT},
+    FINDINGS: {SEARCH, POOL, RULES, FINDING, SORT},
     COMPARE: {POOL, CHOSEN, SHOW, SEARCH, SECTION, ORIGIN, REFERENCE, COLUMNS, PATH, COHORT, CONVERGE, RANGE},
     CAPACITY: {POOL, MEASURE, LENGTH, PER},
-    REPLICAS: {SEARCH, POOL, STATE, VERSION, COHORTS, SEVERITY, SOURCE, SORT, COLUMNS},
+    REPLICAS: {SEARCH, POOL, SORT, COLUMNS},
     SETTINGS: {SEARCH, PATH, POOL, VERSION, ROLE, LABEL, RANGE},
     STATUS: set(),
     SEARCH_PAGE: {SEARCH},

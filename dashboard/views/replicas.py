@@ -17,6 +17,7 @@ from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Block, Cell, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
 from dashboard.views.excluded import state_tone, unread_entries
+from dashboard.views.filters import EVERYTHING, FilterKey, Search
 from dashboard.views.help import COHORT, POOL, glossary
 from dashboard.views.pages import REPLICAS
 from dashboard.views.replica_settings import pool_differences
@@ -35,22 +36,24 @@ NOTE = (
 )
 SEARCHED = ["id", "labels", "pool", "role", "state", "failure", "detail", "version", "cohort", "best_answer", "worst"]
 INCOMPLETE = "incomplete"  # as a state: down or partial
+COLUMN_OF = {
+    "pool": "pool",
+    "version": "version",
+    "role": "role",
+    "cohort": "cohort",
+    "source": "best_answer",
+}  # filters
 
 
 class ReplicaChoice(NamedTuple):
-    """The choice of a reader: filters (None and empty: all), the sort, and the columns after the first.
+    """The choice of a reader: a search (`replica_keys`), the pool of all pages, the sort, and columns after the first.
 
-    `search` are words of any column or label, `severities` those of findings of a replica, `cohorts` letters, `sources`
-    words for the most trusted source. `sort` is a name of `SORTS`; empty: the worst first.
+    Words of a search are in any column or label, its severities are those of findings of a replica, its sources the
+    most trusted ones. `sort` is a name of `SORTS`; empty: the worst first.
     """
 
+    search: Search = EVERYTHING
     pool: str | None = None
-    state: str | None = None
-    search: str = ""
-    versions: tuple[str, ...] = ()
-    cohorts: tuple[str, ...] = ()
-    severities: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
     sort: str = ""
     columns: tuple[str, ...] = ()
 
@@ -136,7 +139,8 @@ def replicas_report(
     shown = set(rows["id"])
     unread = unread_entries(each for each in incomplete_replicas(fleet) if each.id in shown)
     none = Paragraph(plain("No replica matches the filters."))
-    filters = {key: each if isinstance(each, str) else ", ".join(each or ()) for key, each in choice._asdict().items()}
+    columns = ", ".join(choice.columns)
+    filters = {"search": choice.search.text, "pool": choice.pool, "sort": choice.sort, "columns": columns}
     table: Block = replicas_table(rows, choice.columns, choice.sort) if len(rows) else none
     return View(
         title="Replicas",
@@ -195,22 +199,29 @@ def findings_by_replica(fleet: Fleet) -> pd.DataFrame:
     return pd.DataFrame({each: [counts[id_, each] for id_ in ids] for each in SEVERITIES}, index=ids, dtype="int64")
 
 
+def replica_keys(rows: pd.DataFrame) -> dict[str, FilterKey]:
+    """Return the filters of a search among replicas, with the values of the rows."""
+    values = {key: sorted(rows[column].dropna().unique(), key=natural) for key, column in COLUMN_OF.items()}
+    values["cohort"].sort(key=lambda letter: (len(letter), letter))
+    states = [*ReplicaState, INCOMPLETE]
+    return {key: FilterKey(each) for key, each in {"state": states, "severity": SEVERITIES, **values}.items()}
+
+
 def chosen_rows(rows: pd.DataFrame, choice: ReplicaChoice) -> pd.DataFrame:
     """Return the rows that match all filters, sorted. Each word of a search is in some column, or begins a time."""
     kept = pd.Series(data=True, index=rows.index)
-    one = {"pool": choice.pool, "state": None if choice.state == INCOMPLETE else choice.state}
-    several = {"version": choice.versions, "cohort": choice.cohorts, "best_answer": choice.sources}
-    if choice.state == INCOMPLETE:
-        kept &= rows["state"].ne(ReplicaState.UP)
-    for column, value in one.items():
-        if value is not None:
-            kept &= rows[column].isin([value])
-    for column, values in several.items():
-        if values:
-            kept &= rows[column].isin(values)
-    if choice.severities:
-        kept &= rows[list(choice.severities)].gt(0).any(axis=1)
-    for word in choice.search.lower().split():
+    chosen = choice.search.chosen
+    if choice.pool is not None:
+        kept &= rows["pool"].isin([choice.pool])
+    if states := chosen.get("state"):
+        incomplete = [ReplicaState.DOWN, ReplicaState.PARTIAL] if INCOMPLETE in states else []
+        kept &= rows["state"].isin([*states, *incomplete])
+    for key, column in COLUMN_OF.items():
+        if key in chosen:
+            kept &= rows[column].isin(chosen[key])
+    if severities := chosen.get("severity"):
+        kept &= rows[list(severities)].gt(0).any(axis=1)
+    for word in choice.search.words:
         times = rows["times"].str.contains(f"\n{word}", regex=False)  # `03` is a name's, not a month
         kept &= (rows["text"].str.contains(word, regex=False) | times).astype(bool)
     return _sorted(rows[kept], choice.sort)
@@ -242,11 +253,11 @@ def replicas_table(
     """Return the table of these rows, with the `chosen` columns after the first; empty: all.
 
     With the `sort` of the rows the heads sort them otherwise. `is_short` leaves out reasons, sources, times and
-    addresses. Reasons, roles and times since are left out where no replica has one to show.
+    addresses. Reasons, roles and times since are left out where they tell no replica from another.
     """
     unused = {"Role"} if rows["role"].eq(Role.BOTH).all() else set()
     unused |= set() if rows["detail"].ne("").any() else {"Reason"}
-    unused |= set() if rows["since"].notna().any() else {"Since"}
+    unused |= set() if len(set(rows["since"].dropna())) > 1 else {"Since"}
     titles = {TITLES[0], *(SHORT if is_short else chosen or TITLES)} - unused
     fields = [field for field in FIELDS if field.title in titles]
     table = to_table(rows, fields, "replicas", "Replicas", NOTE, most=MOST_ROWS, is_large=not is_short)

@@ -15,6 +15,7 @@ from dashboard.views.blocks import Block, Entries, Entry, Figures, Paragraph, Se
 from dashboard.views.changes_text import EventSummary
 from dashboard.views.context import context_of
 from dashboard.views.excluded import ignored_blocks, suppressed_blocks, unread_entries
+from dashboard.views.filters import write_filter
 from dashboard.views.finding_list import (
     WORST_FIRST,
     FindingList,
@@ -145,7 +146,8 @@ def fleet_text(fleet: Fleet) -> str:
 
 def _status(fleet: Fleet, known: FindingList, noted: tuple[Block, ...]) -> Section:
     critical, warning = (
-        page(pages.FINDINGS, f"severity-{each}", severity=each) for each in (Severity.CRITICAL, Severity.WARNING)
+        page(pages.FINDINGS, f"severity-{each}", search=write_filter("severity", each))
+        for each in (Severity.CRITICAL, Severity.WARNING)
     )
     replicas = page(pages.REPLICAS, NOT_READ if incomplete_replicas(fleet) else "all-replicas")
     compared, unread = page(pages.COMPARE, DIFFERENCES), page(pages.REPLICAS, NOT_READ)
@@ -188,7 +190,7 @@ def _folded(part: Section, keys: Mapping[str, str]) -> Section:
         else block
         for block in part.blocks
     )
-    link = page(pages.FINDINGS, part.anchor, severity=severity)
+    link = page(pages.FINDINGS, part.anchor, search=write_filter("severity", severity))
     return replace(part, content=blocks, link=link, is_aside=severity == Severity.INFO)
 
 

@@ -41,7 +41,7 @@ def error_blocks(inspection: Inspection) -> tuple[Block, ...]:
 def outcome_table(inspection: Inspection, kind: OutcomeKind, chosen: FindingFilter | None = None) -> Table | None:
     """Return the rules with this outcome in some pool, a row each; None if there is none.
 
-    Of the filters, pool, family and rule apply.
+    Of the filters, pool and rule apply.
     """
     chosen = chosen or FindingFilter()
     by_rule = _by_rule(each for each in every_outcome(inspection) if each.kind is kind and _is_kept(each, chosen))
@@ -77,11 +77,8 @@ def _by_rule(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
 
 
 def _is_kept(outcome: Outcome, chosen: FindingFilter) -> bool:
-    rule = BY_ID.get(outcome.rule)
-    return (
-        chosen.rule in {None, outcome.rule}
-        and (chosen.pool is None or not outcome.pools or chosen.pool in outcome.pools)
-        and chosen.family in {None, rule.family if rule else None}
+    return chosen.search.allows("rule", outcome.rule) and (
+        not outcome.pools or (chosen.search.allows("pool", *outcome.pools) and chosen.pool in {None, *outcome.pools})
     )
 
 

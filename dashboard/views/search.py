@@ -12,6 +12,7 @@ from dashboard.views import pages
 from dashboard.views.blocks import Entries, Entry, Paragraph, Section, Tone, View
 from dashboard.views.chosen_columns import MOST_CHOSEN, write_chosen
 from dashboard.views.context import context_of
+from dashboard.views.filters import write_filter
 from dashboard.views.finding_list import FindingList, list_findings
 from dashboard.views.finding_text import rule_title
 from dashboard.views.names import brief
@@ -85,7 +86,7 @@ def _pools(fleet: Fleet) -> Iterator[Hit]:
 def _versions(fleet: Fleet) -> Iterator[Hit]:
     numbers = Counter(each.version for each in fleet.replicas if each.version)
     for version, number in sorted(numbers.items(), key=lambda item: natural(item[0]), reverse=True):
-        link = page(pages.REPLICAS, **{pages.VERSION: version})
+        link = page(pages.REPLICAS, search=write_filter("version", version))
         yield Hit(f"vLLM {brief(version)}", count(number, "replica"), link, f"vllm {version}".lower())
 
 

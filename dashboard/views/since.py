@@ -14,6 +14,7 @@ from dashboard.views.pages import SORT
 
 ANY_TIME = ""  # no choice in the URL
 RANGE_WORDS = {ANY_TIME: "any time", "1h": "last hour", "24h": "last 24 h", "7d": "last 7 days"}
+PERIOD = rf"\d{{1,4}}[{''.join(PERIODS)}]"  # other ranges
 _NEVER = datetime.min.replace(tzinfo=UTC)
 NEWEST_FIRST = "-since"  # as a sort in the URL
 SINCE = Column("Since")
@@ -128,6 +129,14 @@ def range_start(fleet: Fleet, chosen: str) -> datetime | None:
     """Return the begin of a range, which ends with the data of a fleet; None for any time."""
     period = _period(chosen)
     return fleet.polled_at - period if period and fleet.polled_at else None
+
+
+def history_text(fleet: Fleet, start: datetime | None) -> str:
+    """Return that the history is shorter than a range; empty where it is not."""
+    begin = min((each.first_seen for each in fleet.sightings.replicas.values()), default=None)
+    if start is None or begin is None or start >= begin:
+        return ""
+    return f"The history begins at {iso(begin)}: findings of its first poll are not counted as new."
 
 
 def _period(text: str) -> timedelta | None:

@@ -10,6 +10,7 @@ from dashboard.store.packing import SnapshotMetadata, StoredSnapshot
 from dashboard.views import pages
 from dashboard.views.blocks import Cell, Column, Table, number_cell
 from dashboard.views.context import AS_OF, IMPORTED
+from dashboard.views.filters import write_filter
 from dashboard.views.summary import tally_texts
 
 UNNAMED = "unnamed"
@@ -92,7 +93,11 @@ def _findings(stored: StoredSnapshot) -> Text:
     metadata = stored.metadata
     tally = Tally(metadata.critical, metadata.warning, metadata.info)
     found: list[Text] = [
-        (Piece(text, link=page(pages.FINDINGS, **{pages.SEVERITY: severity, pages.SNAPSHOT: short_id(stored.id)})),)
+        (
+            Piece(
+                text, link=page(pages.FINDINGS, search=write_filter("severity", severity), snapshot=short_id(stored.id))
+            ),
+        )
         for severity, text in tally_texts(tally).items()
     ]
     return join_texts(found, last=", ") if found else plain("none")

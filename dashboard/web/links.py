@@ -8,9 +8,11 @@ from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import one_line
 from dashboard.fleet.pieces import Kind, Link
 from dashboard.views import pages
+from dashboard.views.filters import write_filter
 
 # In the session: the choices that open the fleet that is shown, and the invalid choices of the URL by name.
 SHOWN, IGNORED = "shown_choices", "ignored_choices"
@@ -18,7 +20,7 @@ YES, NO = "true", "false"
 PAGES_OF = {
     Kind.POOL: (pages.COMPARE, pages.POOL),
     Kind.REPLICA: (pages.REPLICA_PAGE, pages.REPLICA),
-    Kind.RULE: (pages.FINDINGS, pages.RULE),
+    Kind.RULE: (pages.FINDINGS, pages.SEARCH),
     Kind.FINDING: (pages.FINDINGS, pages.FINDING),
 }
 
@@ -74,7 +76,8 @@ def address(link: Link) -> str | None:
             return key
         case Kind.POOL | Kind.REPLICA | Kind.RULE | Kind.FINDING:
             page, name = PAGES_OF[link.kind]
-            return to(page, **{name: key, **choices})
+            value = write_filter("rule", key) if link.kind is Kind.RULE else key
+            return to(page, **{name: value, **choices})
 
 
 def open_url(url: str) -> None:
@@ -169,6 +172,11 @@ def bind_several(name: str, options: Sequence[str]) -> dict[str, Any]:
 def read_choice(name: str, options: Sequence[str], *, default: str | None = None) -> str:
     """Return a choice of the URL without a widget, or before it is drawn."""
     return str(_read(name, options, fallback=options[0] if default is None else default))
+
+
+def read_pool(fleet: Fleet) -> str | None:
+    """Return the pool that all pages are limited to; None for every pool."""
+    return read_choice(pages.POOL, ["", *(pool.name for pool in fleet.pools)]) or None
 
 
 def draw_segments(label: str, name: str, options: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from dashboard.render.html import GLYPHS
 from dashboard.rules.findings import Severity, Tally
 from dashboard.views import pages
 from dashboard.views.blocks import Tone
+from dashboard.views.filters import write_filter
 from dashboard.views.summary import SEVERITY_TERMS
 from dashboard.web import links
 
@@ -91,7 +92,7 @@ def tally_glyphs(tally: Tally) -> str:
     counts = [(severity, getattr(tally, severity)) for severity in Severity if getattr(tally, severity)]
     return " ".join(
         link(
-            links.to(pages.FINDINGS, severity=severity),
+            links.to(pages.FINDINGS, search=write_filter("severity", severity)),
             f'<span aria-hidden="true" title="{(words := count(number, *SEVERITY_TERMS[severity]))}">'
             f"{glyph(severity)}{bold(f'{number:,}')}</span>{said(words)}",
             css="count",

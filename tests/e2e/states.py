@@ -105,7 +105,7 @@ STATES = (
     State("overview-uniform", "/", fleet=UNIFORM),
     State("overview-since", "/", MAIN, SEEN),
     State("findings", at("findings")),
-    State("findings-new", at("findings", new="24h", sort="-since"), MAIN, SEEN),
+    State("findings-new", at("findings", search="new:24h", sort="-since"), MAIN, SEEN),
     State("findings-open", at("findings", finding=FINDING), MAIN),
     State("findings-gone", at("findings", finding="0000000000")),
     State("findings-none-match", at("findings", search=NO_MATCH)),

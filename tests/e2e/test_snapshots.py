@@ -107,12 +107,12 @@ def test_a_link_opens_in_another_tab_with_the_parameters_of_every_page(page: Pag
 
 
 def test_the_banner_leads_to_the_same_page_of_the_live_fleet_whose_links_are_live(page: Page, served: Served) -> None:
-    visit(page, f"{served.url}/findings?snapshot={served.key}&severity=critical&screenshot=1")
+    visit(page, f"{served.url}/findings?snapshot={served.key}&search=severity%3Acritical&screenshot=1")
     page.locator("[data-testid=stTopNavLink]", has_text="Capacity").hover()
     page.get_by_role("link", name="Back to the live fleet").click()
     settle(page)
 
-    assert page.url == f"{served.url}/findings?severity=critical&screenshot=1"
+    assert page.url == f"{served.url}/findings?search=severity%3Acritical&screenshot=1"
     expect(page.locator(".snapshot-banner")).to_have_count(0)
     expect(page).not_to_have_title(re.compile(served.key))
     expect(page.locator(".asof")).to_contain_text("0 of 1")
@@ -121,7 +121,7 @@ def test_the_banner_leads_to_the_same_page_of_the_live_fleet_whose_links_are_liv
 
 
 def test_a_snapshot_made_by_share_opens_by_its_link(page: Page, served: Served) -> None:
-    visit(page, f"{served.url}/findings?severity=warning")
+    visit(page, f"{served.url}/findings?search=severity%3Awarning")
     page.get_by_role("button", name="Share").click()
     page.get_by_label("Name").fill("All unreachable")
     page.get_by_role("button", name="Save snapshot", exact=True).click()
@@ -133,7 +133,7 @@ def test_a_snapshot_made_by_share_opens_by_its_link(page: Page, served: Served) 
     expect(page.locator("[data-testid=stPopoverBody]")).to_have_count(0)
 
     assert page.url == link_text
-    assert "severity=warning" in page.url
+    assert "search=severity%3Awarning" in page.url
 
 
 def test_behind_a_path_prefix_links_have_it_and_changes_compare_with_the_last_review(
@@ -144,7 +144,7 @@ def test_behind_a_path_prefix_links_have_it_and_changes_compare_with_the_last_re
     key = Snapshots(tmp_path / "kept").freeze(older, "Review last week", AT).id
     prefix = {"STREAMLIT_SERVER_BASE_URL_PATH": "ops/fleet"}
     with dashboard_on(tmp_path / "fleet.yaml", environment=prefix, path="/ops/fleet") as url, tab(browser) as page:
-        for path in ("/?", "/findings?severity=critical&"):
+        for path in ("/?", "/findings?search=severity%3Acritical&"):
             visit(page, f"{url}{path}snapshot={key}")
             page.get_by_role("button", name="Share").click()
             expect(page.locator("[data-testid=stPopoverBody] .paste code")).to_have_text(page.url)

@@ -68,7 +68,7 @@ def compare_two_replicas(operator: Operator) -> None:
 def list_the_replicas_of_a_version(operator: Operator) -> None:
     operator.search("0.32.1")
     operator.click_link("vLLM 0.32.1")
-    url_has(operator.page, "/replicas?version=0.32.1")
+    url_has(operator.page, "/replicas?search=version%3A0.32.1")
     expect(operator.page.get_by_text("of 42 replicas shown")).to_be_visible()
 
 

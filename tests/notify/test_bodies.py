@@ -47,7 +47,7 @@ def test_the_runbook_is_the_page_of_the_rule_also_of_a_rule_of_prometheus_and_al
         "{{ $labels.rule }}", "RT-01"
     )
     assert annotations_of(firing(), NotifyOptions(docs_url=docs))["runbook_url"] == linked
-    assert annotations_of(firing(), NOTIFY)["runbook_url"] == f"{URL}/findings?rule=RT-01"
+    assert annotations_of(firing(), NOTIFY)["runbook_url"] == f"{URL}/findings?search=rule%3ART-01"
     assert labels_of(firing())["alertname"].startswith("VLLMFleet")
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from dashboard.rules.findings import Confidence, Finding, Severity
+from dashboard.views.filters import read_search
 from dashboard.views.finding_list import FindingFilter, FindingList, group_findings, list_findings
 from tests.builders import alike, document, fleet, story
 from tests.findings_builder import finding, suppression, with_findings
@@ -30,8 +31,8 @@ def test_a_search_finds_names_addresses_labels_settings_rules_and_text_in_any_ca
     (only,) = list_findings(with_findings(built, finding(built, ["chat-01"]))).active
 
     for words in ("CHAT-01", "http://chat-01:8000", "block_size", "rt-01", "size-differs", "INSTEAD of 32", "eu-3"):
-        assert FindingFilter(search=words).matches(only), words
-    assert not FindingFilter(search="block_size chat-02").matches(only)
+        assert FindingFilter(read_search(words, {})).matches(only), words
+    assert not FindingFilter(read_search("block_size chat-02", {})).matches(only)
 
 
 def test_findings_of_one_rule_on_the_same_settings_are_one_group_whatever_their_pools_and_values() -> None:
@@ -55,10 +56,9 @@ def test_findings_of_one_rule_on_the_same_settings_are_one_group_whatever_their_
     assert known.group_of(known.suppressed[0]) == [known.suppressed[0]]
 
 
-def test_a_finding_of_an_unknown_rule_has_no_family() -> None:
+def test_a_finding_of_an_unknown_rule_is_listed() -> None:
     """A saved fleet may be older than the rules of the program."""
     known = listed(finding(story(), rule="ZZ-99"))
 
-    assert known.active[0].family is None
     assert "ZZ-99" in known.rules
     assert FindingFilter().matches(known.active[0])

@@ -15,15 +15,16 @@ from dashboard.render.tabular import to_table_csv
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Table, Tone
 from dashboard.views.context import context_of
+from dashboard.views.filters import Search, read_search
 from dashboard.views.replicas import (
     EVERY_REPLICA,
     FIELDS,
-    INCOMPLETE,
     SORTED_BY,
     TITLES,
     ReplicaChoice,
     best_source,
     chosen_rows,
+    replica_keys,
     replica_rows,
     replicas_data,
     replicas_report,
@@ -80,23 +81,28 @@ def test_differences_count_only_against_a_majority() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choice", "names"),
+    ("text", "names"),
     [
-        (ReplicaChoice(pool="chat", state="down"), []),
-        (ReplicaChoice(state=INCOMPLETE), ["gone"]),
-        (ReplicaChoice(search="ZONE=eu"), ["odd"]),
-        (ReplicaChoice(search="chat-.*"), []),
-        (ReplicaChoice(pool="unknown"), []),
-        (ReplicaChoice(search="2026-02-28T11 odd"), ["odd"]),
-        (ReplicaChoice(cohorts=("A", "B"), search="03"), ["chat-03"]),
-        (ReplicaChoice(search="02-28T11"), []),
-        (ReplicaChoice(versions=("0.32.0",), pool="embed"), []),
-        (ReplicaChoice(sources=("/server_info",), search="odd"), ["odd"]),
-        (ReplicaChoice(sources=("the provider",)), []),
+        ("pool:chat state:down", []),
+        ("state:incomplete", ["gone"]),
+        ("ZONE=eu", ["odd"]),
+        ("chat-.*", []),
+        ("2026-02-28T11 odd", ["odd"]),
+        ("cohort:A cohort:B 03", ["chat-03"]),
+        ("02-28T11", []),
+        ("version:0.32.0 pool:embed", []),
+        ("source:/server_info odd", ["odd"]),
     ],
 )
-def test_filters_combine_and_a_search_is_words_not_a_pattern(choice: ReplicaChoice, names: list[str]) -> None:
-    assert chosen_rows(replica_rows(mixed()), choice)["name"].to_list() == names
+def test_filters_combine_and_a_search_is_words_not_a_pattern(text: str, names: list[str]) -> None:
+    rows = replica_rows(mixed())
+    assert chosen_rows(rows, ReplicaChoice(read_search(text, replica_keys(rows))))["name"].to_list() == names
+
+
+def test_the_pool_of_all_pages_limits_the_list() -> None:
+    rows = replica_rows(mixed())
+    assert set(chosen_rows(rows, ReplicaChoice(pool="chat"))["pool"]) == {"chat"}
+    assert chosen_rows(rows, ReplicaChoice(pool="unknown")).empty
 
 
 def test_a_severity_chooses_replicas_with_any_finding_of_it() -> None:
@@ -107,8 +113,13 @@ def test_a_severity_chooses_replicas_with_any_finding_of_it() -> None:
     ]
     rows = replica_rows(with_findings(built, *found))
 
-    assert chosen_rows(rows, ReplicaChoice(severities=("info",)))["name"].to_list() == ["chat-01", "chat-02"]
-    assert len(chosen_rows(rows, ReplicaChoice(severities=("info", "critical")))) == 2
+    assert chosen_rows(rows, ReplicaChoice(read_search("severity:info", replica_keys(rows))))["name"].to_list() == [
+        "chat-01",
+        "chat-02",
+    ]
+    assert (
+        len(chosen_rows(rows, ReplicaChoice(read_search("severity:info severity:critical", replica_keys(rows))))) == 2
+    )
     assert chosen_rows(rows, ReplicaChoice(sort="findings"))["name"].to_list() == ["chat-02", "chat-01", "chat-03"]
     assert chosen_rows(rows, ReplicaChoice(sort="-findings"))["name"].to_list() == ["chat-01", "chat-02", "chat-03"]
 
@@ -141,12 +152,14 @@ def test_the_chosen_columns_follow_the_first() -> None:
 
 
 def test_the_report_names_its_filters_and_counts_what_matches() -> None:
-    report = replicas_report(story(), ReplicaChoice("chat-70b", "up", "chat-70b-17"))
+    report = replicas_report(story(), ReplicaChoice(Search("chat-70b-17", ("chat-70b-17",)), "chat-70b"))
 
     assert report.lead == "1 of 40 replicas shown, 5 pools."
-    assert report.context.filters == (("pool", "chat-70b"), ("state", "up"), ("search", "chat-70b-17"))
+    assert report.context.filters == (("search", "chat-70b-17"), ("pool", "chat-70b"))
     assert "not-read" not in {each.anchor for each in report.parts}
-    assert "No replica matches the filters." in text_of(replicas_report(story(), ReplicaChoice(search="nowhere")))
+    assert "No replica matches the filters." in text_of(
+        replicas_report(story(), ReplicaChoice(Search("nowhere", ("nowhere",))))
+    )
 
 
 @pytest.mark.parametrize(
@@ -206,7 +219,7 @@ def csv_rows(built: Fleet, choice: ReplicaChoice = EVERY_REPLICA) -> list[dict[s
 
 
 def test_the_csv_has_all_columns_whole_times_and_plain_numbers() -> None:
-    (row,) = csv_rows(mixed(), ReplicaChoice(search="odd"))
+    (row,) = csv_rows(mixed(), ReplicaChoice(Search("odd", ("odd",))))
 
     assert list(row) == [field.key or field.name for field in FIELDS if not field.is_shown_only]
     assert (row["id"], row["state"], row["differences"], row["critical"]) == ("http://odd:8000", "up", "1", "0")

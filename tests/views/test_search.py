@@ -38,7 +38,7 @@ def test_each_kind_is_found_by_its_name_and_opens_its_page(built: Fleet) -> None
         Kind.PAGE, "settings", choices=(("path", SIZE),)
     )
     assert targets(search_report(built, "0.33.0"), "versions") == [
-        Link(Kind.PAGE, "replicas", choices=(("version", "0.33.0"),))
+        Link(Kind.PAGE, "replicas", choices=(("search", "version:0.33.0"),))
     ]
     assert targets(search_report(built, "r7"), "replicas") == [Link(Kind.REPLICA, "http://chat-odd:8000")]
     assert targets(search_report(built, "chat"), "pools") == [Link(Kind.POOL, "chat")]

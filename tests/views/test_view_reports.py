@@ -12,7 +12,8 @@ from dashboard.rules.findings import OutcomeKind, Rollout, Severity
 from dashboard.views.blocks import Chart, DifferenceTable
 from dashboard.views.capacity import capacity_report
 from dashboard.views.compare import compare_report
-from dashboard.views.finding_list import FindingFilter
+from dashboard.views.filters import read_search
+from dashboard.views.finding_list import FindingFilter, finding_keys
 from dashboard.views.findings import findings_report
 from dashboard.views.overview import overview_report
 from dashboard.views.pool_comparison import ONLY_DIFFERENCES, SettingChoice
@@ -36,12 +37,12 @@ def test_no_findings_is_good_only_where_settings_were_compared() -> None:
 
 def test_an_export_of_filtered_findings_names_the_filters_and_counts_the_rest() -> None:
     built = with_findings(STORY, finding(STORY), finding(STORY, id="b", severity=Severity.INFO, rule="CO-02"))
-    report = findings_report(built, FindingFilter(severity=Severity.CRITICAL, search="block"))
-    none = findings_report(built, FindingFilter(search="nowhere"))
+    report = findings_report(built, FindingFilter(read_search("severity:critical block", finding_keys(built, ()))))
+    none = findings_report(built, FindingFilter(read_search("nowhere", {})))
 
     assert [each.anchor for each in report.parts if each.anchor.startswith("severity")] == ["severity-critical"]
     assert "1 finding of 2 shown." in report.lead
-    assert report.context.filters == (("severity", "critical"), ("search", "block"))
+    assert report.context.filters == (("search", "severity:critical block"),)
     assert "The filters hide all 2 findings." in text_of(part(none, "findings"))
 
 

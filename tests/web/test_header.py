@@ -88,9 +88,9 @@ def test_a_live_page_has_its_context_and_no_banner() -> None:
 @pytest.mark.parametrize(
     ("url", "filters"),
     [
-        ({"severity": "critical", "pool": "chat-70b", "meeting": "1"}, "filters: severity=critical, pool=chat-70b"),
+        ({"search": "rule:RT", "pool": "chat-70b", "meeting": "1"}, "filters: search=rule:RT, pool=chat-70b"),
         ({"replica": "nope", "pool": "nope"}, ""),
-        ({"replica": "nope", "severity": "critical"}, "filters: severity=critical"),
+        ({"replica": "nope", "search": "x"}, "filters: search=x"),
         ({"severity": "nope"}, ""),
     ],
 )

@@ -39,7 +39,7 @@ def test_the_url_of_a_page_is_relative_and_has_its_choices() -> None:
         (pieces.Link(Kind.REPLICA, "http://r1:8000"), "replica?replica=http%3A%2F%2Fr1%3A8000"),
         (pieces.Link(Kind.POOL, "chat"), "compare?pool=chat"),
         (pieces.Link(Kind.COHORT, "B", "chat"), "compare?pool=chat&cohort=B"),
-        (pieces.Link(Kind.RULE, "RT-01"), "findings?rule=RT-01"),
+        (pieces.Link(Kind.RULE, "RT-01"), "findings?search=rule%3ART-01"),
         (pieces.Link(Kind.FINDING, "0123abcd"), "findings?finding=0123abcd"),
         (pieces.page(pages.CAPACITY, pool="chat", snapshot="3fa9"), "capacity?pool=chat&snapshot=3fa9"),
         (pieces.page(pages.OVERVIEW, snapshot=pages.LIVE), "./"),

@@ -45,7 +45,7 @@ def test_counts_of_findings_are_read_once() -> None:
     html = markup.tally_glyphs(Tally(critical=3))
 
     assert re.sub(r'<span aria-hidden="true".*?</b></span>', "", html) == (
-        '<a href="findings?severity=critical" class="count"><span class="said">3 critical findings</span></a>'
+        '<a href="findings?search=severity%3Acritical" class="count"><span class="said">3 critical findings</span></a>'
     )
 
 

@@ -54,10 +54,10 @@ def test_the_link_opens_this_page_with_its_choices_until_the_next_poll() -> None
 @pytest.mark.usefixtures("live")
 def test_a_snapshot_has_its_link_and_cannot_be_frozen_again() -> None:
     key = service.snapshots().freeze(builders.story(), "x", NOW).id
-    app = visit("findings", snapshot=key, severity="critical")
+    app = visit("findings", snapshot=key, search="severity:critical")
 
     assert "freeze" not in [button.key for button in app.button]
-    assert f"findings?severity=critical&snapshot={key[:10]}" in copied(app)[0]
+    assert f"findings?search=severity%3Acritical&snapshot={key[:10]}" in copied(app)[0]
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Findings: causes, replicas, impact and fixes, the worst first."""
 
-from collections import Counter
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date
+from functools import partial
 from pathlib import Path
 
 import streamlit as st
@@ -13,7 +13,7 @@ from dashboard.config import DEFAULT_FILE
 from dashboard.config.rules import suppression_yaml
 from dashboard.errors import OptionsError
 from dashboard.fleet.formatting import count, iso, one_line
-from dashboard.rules.findings import Family, Severity, Suppression
+from dashboard.rules.findings import Suppression
 from dashboard.store.writing import save_acceptance
 from dashboard.views import pages
 from dashboard.views.excluded import covered_text, default_until, scopes
@@ -23,10 +23,10 @@ from dashboard.views.finding_list import (
     FindingFilter,
     FindingList,
     ListedFinding,
+    finding_keys,
     list_findings,
     sort_findings,
 )
-from dashboard.views.finding_text import rule_title
 from dashboard.views.findings import (
     OUTCOMES,
     RULE_LISTS,
@@ -37,15 +37,12 @@ from dashboard.views.findings import (
     rule_counts,
     rules_blocks,
 )
-from dashboard.views.help import TERMS
 from dashboard.views.rules import error_blocks
-from dashboard.views.since import NEWEST_FIRST, has_history, range_start, range_words, ranges_of
+from dashboard.views.since import NEWEST_FIRST, has_history, history_text, range_start
 from dashboard.views.summary import findings_lead, findings_title, is_clean, no_findings_text
-from dashboard.web import draw, empty, links, markup, sessions, share, state
+from dashboard.web import draw, empty, filter_box, links, markup, sessions, share, state
 from dashboard.web.state import shared
 
-FILTERS = (pages.SEVERITY, pages.FAMILY, pages.POOL, pages.RULE, pages.NEW, pages.SEARCH)
-EVERY, EVERY_POOL, EVERY_RULE = "all", "all pools", "all rules"  # the first: of severities, and of families
 WIDTHS = (5, 7)  # shares of the list and of the finding that is open
 LONGEST_FIELD = 200  # characters of an owner or a reason
 NO_OWNER, NO_REASON = "OWNER", "REASON"  # to replace in the entry
@@ -69,45 +66,21 @@ def draw_head(fleet: Fleet) -> None:
 
 
 def choose(fleet: Fleet, known: FindingList) -> FindingFilter:
-    """Draw the filters in one row and return their choice; without findings nothing is drawn."""
+    """Draw the search box with its filters and return their choice; without findings nothing is drawn."""
     if not known.active:
         return FindingFilter()
-    counts = Counter(each.finding.severity for each in known.active)
-    severities = [EVERY, *Severity]
-    with draw.controls_row("filters"):
-        severity = st.segmented_control(
-            "Severity",
-            severities,
-            **links.bind(pages.SEVERITY, severities),
-            required=True,
-            format_func=lambda each: each if each == EVERY else f"{each} {counts.get(Severity(each), 0):,}",
-            help=TERMS["severity"],
-        )
-        family = links.draw_select("Family", pages.FAMILY, [EVERY, *Family], 160)
-        pool = links.draw_select("Pool", pages.POOL, [EVERY_POOL, *(pool.name for pool in fleet.pools)], 190)
-        rule = links.draw_select("Rule", pages.RULE, [EVERY_RULE, *known.rules], 220, rule_title)
-        new = choose_new(fleet)
-        search = st.text_input(
-            "Search", **links.bind(pages.SEARCH), placeholder="replica, setting or words", width=200, live=True
-        )
-        sorts = sorts_of(fleet)
-        st.selectbox("Sort", sorts, **links.bind(pages.SORT, sorts), format_func=SORT_TEXTS.__getitem__, width=150)
-    return FindingFilter(
-        severity=None if severity == EVERY else Severity(str(severity)),
-        family=Family(family) if family else None,
-        pool=pool,
-        rule=rule,
-        search=search or "",
-        new_since=new,
+    search = filter_box.draw_box(
+        finding_keys(fleet, known.rules), "severity:critical pool:chat", partial(_draw_sort, fleet)
     )
+    start = range_start(fleet, "".join(search.chosen.get("new", ())[-1:]))
+    if text := history_text(fleet, start):
+        st.html(f'<div class="foot">{markup.text(text)}</div>')
+    return FindingFilter(search, links.read_pool(fleet), start)
 
 
-def choose_new(fleet: Fleet) -> datetime | None:
-    """Draw the choice of what is new, and return since when; nothing is drawn without a history."""
-    ranges = ranges_of(fleet, st.query_params.get(pages.NEW, ""))
-    if len(ranges) > 1:
-        st.selectbox("New", ranges, **links.bind(pages.NEW, ranges), format_func=range_words, width=130)
-    return range_start(fleet, links.read_choice(pages.NEW, ranges))
+def _draw_sort(fleet: Fleet) -> None:
+    sorts = sorts_of(fleet)
+    st.selectbox("Sort", sorts, **links.bind(pages.SORT, sorts), format_func=SORT_TEXTS.__getitem__)
 
 
 def sorts_of(fleet: Fleet) -> list[str]:
@@ -187,8 +160,7 @@ def _draw_save(entry: Suppression, key: str, *, is_complete: bool) -> None:
 
 
 def draw_rules(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> None:
-    """Draw one of the lists of rules. Of the filters, pool, family and rule apply."""
-    chosen = chosen._replace(severity=None, search="", new_since=None)
+    """Draw one of the lists of rules. Of the filters, pool and rule apply."""
     numbers = counted_rules(fleet, chosen)
     with st.container(key="all_rules"):
         st.html(f'{markup.section("All rules")}<div class="foot">{IN_SEVERAL}</div>')
@@ -206,7 +178,9 @@ def draw_rules(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> None:
 def _choices() -> tuple[tuple[str, str], ...]:
     """Return what a link on this page keeps of the URL: the filters, and which rules are listed."""
     return tuple(
-        (name, st.query_params[name]) for name in (*FILTERS, pages.SORT, pages.RULES) if name in st.query_params
+        (name, st.query_params[name])
+        for name in (pages.POOL, pages.SEARCH, pages.SORT, pages.RULES)
+        if name in st.query_params
     )
 
 

@@ -83,7 +83,7 @@ def test_a_fixed_finding_links_to_the_fleet_that_had_it(tmp_path: Path) -> None:
     key = freeze(builders.fleet(members, [usual, odd], polled_at=NOW - timedelta(days=1)), "bad")
 
     for url in ({}, {"from": "live", "to": key}):
-        assert f"findings?rule=RT-01&amp;snapshot={key[:10]}" in html(visit("changes", **url))
+        assert f"findings?search=rule%3ART-01&amp;snapshot={key[:10]}" in html(visit("changes", **url))
 
 
 def test_a_selected_side_is_in_the_url(kept: Kept) -> None:

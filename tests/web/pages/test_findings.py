@@ -152,10 +152,10 @@ def test_a_file_that_cannot_be_extended_is_reported_on_the_page_and_refused_in_t
 @pytest.mark.parametrize(
     ("choice", "left"),
     [
-        ({"family": "disaggregation", "pool": "deepseek-v3/decode"}, ["PD-02"]),
-        ({"rule": "CO-01", "search": ""}, ["CO-01"]),
-        ({"severity": "critical", "search": "block"}, ["RT-01"]),
-        ({"severity": "nonsense", "rule": "removed", "pool": "removed"}, ["RT-05", "RT-01", "PD-02", "CO-01"]),
+        ({"search": "rule:PD", "pool": "deepseek-v3/decode"}, ["PD-02"]),
+        ({"search": "rule:CO-01"}, ["CO-01"]),
+        ({"search": "severity:critical block"}, ["RT-01"]),
+        ({"search": "severity:nonsense rule:removed", "pool": "removed"}, ["RT-05", "RT-01", "PD-02", "CO-01"]),
     ],
 )
 def test_filters_of_the_url_narrow_the_list_and_invalid_ones_are_ignored(
@@ -168,19 +168,30 @@ def test_filters_of_the_url_narrow_the_list_and_invalid_ones_are_ignored(
 
 def test_a_filter_is_written_into_the_url() -> None:
     app = open_page(inspected_story(), "findings")
-    app.segmented_control(key="severity").set_value("warning")
-    app.selectbox(key="pool").set_value("deepseek-v3/prefill")
+    app.multiselect(key="filter_severity").set_value(["warning"])
+    rerun(app)
+    app.multiselect(key="filter_pool").set_value(["deepseek-v3/prefill"])
     rerun(app)
 
     assert len(entries(app)) == 1
-    assert (address(app, "severity"), address(app, "pool")) == ("warning", "deepseek-v3/prefill")
-    assert "1 of 4 findings shown." in html(app)
+    assert address(app, "search") == app.text_input(key="search").value == "severity:warning pool:deepseek-v3/prefill"
+    app.multiselect(key="filter_severity").set_value([])
+    app.multiselect(key="filter_pool").set_value([])
+    assert address(rerun(app), "search") is None
+    assert "4 findings" in html(app)
+
+
+def test_a_mistake_in_the_search_is_a_sentence_above_the_list() -> None:
+    shown = html(open_page(inspected_story(), "findings", search="sevrity:critical"))
+
+    assert "Ignored “sevrity:critical”: unknown filter. Did you mean severity?" in shown
+    assert 'class="findings"' in shown
 
 
 def test_a_filter_that_only_suppressed_findings_match_says_so() -> None:
     built = inspected_story()
     (suppressed,) = built.inspection.suppressed
-    shown = html(open_page(built, "findings", rule=suppressed.rule, pool=suppressed.pools[0]))
+    shown = html(open_page(built, "findings", search=f"rule:{suppressed.rule}", pool=suppressed.pools[0]))
 
     assert "No matches for these filters" in shown
     assert "They hide all 4 findings. 1 suppressed finding, listed below under Suppressed." in shown
@@ -240,7 +251,7 @@ def test_a_finding_of_an_unknown_rule_opens_without_the_page_of_the_rule() -> No
 
 
 def test_a_finding_that_does_not_exist_is_reported_above_the_list() -> None:
-    app = open_page(inspected_story(), "findings", finding="ffffffffff", severity="critical")
+    app = open_page(inspected_story(), "findings", finding="ffffffffff", search="severity:critical")
 
     assert "Finding not found." in html(app)
     assert len(entries(app)) == 2
@@ -261,7 +272,7 @@ def test_the_lists_of_rules_have_their_counts_and_the_filters_apply() -> None:
     assert "Only for: kv-store." in shown["Not applicable"]
     assert NO_PAIR in shown["Not applicable"]
     assert ">gemma-27b</td>" in html(open_page(built, "findings", pool="gemma-27b", rules="Passed"))
-    assert "No rules." in html(open_page(built, "findings", family="stores", rules="Passed"))
+    assert "No rules." in html(open_page(built, "findings", search="rule:SH-01", rules="Passed"))
 
 
 def test_ticked_replicas_of_a_finding_are_compared_the_affected_ones_first_and_a_name_opens_its_page() -> None:
@@ -295,38 +306,38 @@ def with_times() -> Fleet:
 
 def test_the_choice_of_what_is_new_is_in_the_url_and_filters_the_list_and_its_export() -> None:
     app = open_page(with_times(), "findings")
-    app.selectbox(pages.NEW).set_value("1h")
+    app.multiselect("filter_new").set_value(["1h"])
     rerun(app)
 
-    assert address(app, pages.NEW) == "1h"
+    assert address(app, pages.SEARCH) == "new:1h"
     assert shown_keys(app) == ["RT01"]
-    assert app.session_state[OFFERED]().context.filters == (("new_since", "2026-03-02T10:42:05Z"),)
-    assert "new=1h" in entries(app)[0]
-    assert shown_keys(open_page(with_times(), "findings", new="24h", sort="-since")) == ["RT01", "RT02"]
+    assert app.session_state[OFFERED]().context.filters[-1] == ("new_since", "2026-03-02T10:42:05Z")
+    assert "search=new%3A1h" in entries(app)[0]
+    assert shown_keys(open_page(with_times(), "findings", search="new:24h", sort="-since")) == ["RT01", "RT02"]
 
 
 def test_a_url_may_name_any_period_for_what_is_new() -> None:
-    app = open_page(with_times(), "findings", new="6h")
-    choice = app.selectbox(pages.NEW)
+    app = open_page(with_times(), "findings", search="new:6h")
 
-    assert (choice.value, choice.options[-1]) == ("6h", "last 6 hours")
+    assert app.multiselect("filter_new").value == ["6h"]
     assert shown_keys(app) == ["RT01", "RT02"]
-    assert app.session_state[OFFERED]().context.filters == (("new_since", "2026-03-02T05:42:05Z"),)
-    assert "Ignored invalid URL parameter" not in html(app)
-    assert "Ignored invalid URL parameter <code>new=6x</code>." in html(open_page(with_times(), "findings", new="6x"))
+    assert app.session_state[OFFERED]().context.filters[-1] == ("new_since", "2026-03-02T05:42:05Z")
+    assert "Ignored" not in html(app)
+    shown = html(open_page(with_times(), "findings", search="new:6x"))
+    assert "Ignored “new:6x”: unknown value. Known: 1h, 24h and 7d." in shown
 
 
 def test_where_nothing_is_new_the_page_says_since_when() -> None:
     said = " None is new since 2026-03-02T11:37:05Z."
 
-    assert f"They hide all 4 findings.{said}" in html(open_page(with_times(), "findings", new="5m"))
-    assert said not in html(open_page(with_times(), "findings", new="1h", rule="RT-03"))
+    assert f"They hide all 4 findings.{said}" in html(open_page(with_times(), "findings", search="new:5m"))
+    assert said not in html(open_page(with_times(), "findings", search="new:1h rule:RT-03"))
 
 
 def test_without_a_history_there_is_no_choice_of_what_is_new_and_the_url_is_reported() -> None:
-    app = open_page(inspected_story(), "findings", new="24h", sort="-since")
+    app = open_page(inspected_story(), "findings", search="new:24h", sort="-since")
 
-    assert pages.NEW not in [each.key for each in app.selectbox]
+    assert "filter_new" not in [each.key for each in app.multiselect]
     assert "newest first" not in app.selectbox(pages.SORT).options
     assert len(entries(app)) == 4
-    assert "new=24h" in html(app)
+    assert "Ignored “new:24h”: unknown filter." in html(app)

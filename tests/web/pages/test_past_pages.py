@@ -149,8 +149,8 @@ def test_sessions_at_two_times_of_one_poll_keep_their_own_links() -> None:
 
 
 def test_a_link_to_the_page_is_shared_and_the_moment_can_be_frozen() -> None:
-    app = visit("findings", at=TEN, severity="critical")
-    assert copied(app)[0].endswith("/findings?severity=critical&at=2026-03-02T10%3A00Z")
+    app = visit("findings", at=TEN, search="severity:critical")
+    assert copied(app)[0].endswith("/findings?search=severity%3Acritical&at=2026-03-02T10%3A00Z")
     app.button(key="freeze").click()
     rerun(app)
 
@@ -181,13 +181,14 @@ def test_every_export_has_the_time_and_the_last_poll(output: Format) -> None:
 
 
 def test_the_menu_opens_a_time_and_keeps_the_choices_of_the_page() -> None:
-    app = visit("findings", severity="critical")
-    assert "findings?severity=critical&amp;at=2026-03-02T11%3A42Z" in html(app), "now, until another time is chosen"
+    app = visit("findings", search="severity:critical")
+    now = "findings?search=severity%3Acritical&amp;at=2026-03-02T11%3A42Z"
+    assert now in html(app), "until another time is chosen"
     app.date_input(key="past_day").set_value(ODD.date())
     app.time_input(key="past_clock").set_value(ODD.time().replace(hour=10, minute=0, second=0))
     shown = html(rerun(app))
 
-    assert 'href="findings?severity=critical&amp;at=2026-03-02T10%3A00Z"' in shown
+    assert 'href="findings?search=severity%3Acritical&amp;at=2026-03-02T10%3A00Z"' in shown
     quick = re.findall(r'at=([^"]*)">([^<]* ago|first poll)<', shown)
     assert quick == [
         ("2026-03-02T10%3A42Z", "1 h ago"),

@@ -48,7 +48,7 @@ def test_a_row_has_the_facts_of_a_snapshot_and_links_to_it_its_findings_and_its_
     assert f">{key[:10]}<" in page
     for url in (
         f"./?snapshot={key[:10]}",
-        f"findings?severity=critical&amp;snapshot={key[:10]}",
+        f"findings?search=severity%3Acritical&amp;snapshot={key[:10]}",
         f"snapshots?manage={key[:10]}",
     ):
         assert f'href="{url}"' in page
@@ -79,7 +79,7 @@ def test_a_damaged_snapshot_is_a_warning_below_the_others(live: Fleet) -> None:
 @pytest.mark.parametrize(
     ("text", "url"),
     [
-        ("http://localhost:8501/findings?severity=critical&snapshot={}", "findings?severity=critical&snapshot={}"),
+        ("http://localhost:8501/findings?search=a%3Ab&snapshot={}", "findings?search=a%3Ab&snapshot={}"),
         (" https://ops.example.com/fleet?snapshot={}&screenshot=1#top ", "./?snapshot={}&screenshot=1"),
         ("https://ops.example.com/fleet/compare/?pool=a%2Fb&snapshot={}", "compare?pool=a%2Fb&snapshot={}"),
         ("./?snapshot={}", "./?snapshot={}"),

@@ -1,0 +1,64 @@
+"""The search box of a list, and the button next to it that writes the same filters into its text."""
+
+from collections.abc import Callable, Mapping
+
+import streamlit as st
+
+from dashboard.fleet.formatting import one_line
+from dashboard.views import pages
+from dashboard.views.filters import FilterKey, Search, read_search, replace_filters
+from dashboard.web import draw, links, markup
+
+PREFIX = "filter_"  # before the key of a control
+
+
+def read(keys: Mapping[str, FilterKey]) -> Search:
+    """Return what the URL searches for."""
+    return read_search(st.query_params.get(pages.SEARCH, ""), keys)
+
+
+def draw_box(keys: Mapping[str, FilterKey], example: str, more: Callable[[], None]) -> Search:
+    """Draw the box and, behind a button, a control for each key, then `more`; return what is searched for."""
+    search = read(keys)
+    with draw.controls_row("filters"):
+        st.text_input(
+            "Search",
+            **links.bind(pages.SEARCH),
+            placeholder=f"Search, or filter: {example}",
+            label_visibility="collapsed",
+            width=560,
+            live=True,
+        )
+        with st.popover("Filter", width=120):
+            for key, known in keys.items():
+                _draw_control(key, known, search)
+            more()
+    if search.problems:
+        st.html(markup.notice("warning", markup.text(" ".join(search.problems))))
+    return search
+
+
+def _draw_control(key: str, known: FilterKey, search: Search) -> None:
+    name, chosen = f"{PREFIX}{key}", list(search.chosen.get(key, ()))
+    if st.session_state.get(name) != chosen:
+        st.session_state[name] = chosen
+    st.multiselect(
+        key.capitalize(),
+        list(dict.fromkeys([*known.values, *chosen])),
+        key=name,
+        on_change=_write,
+        args=(key,),
+        format_func=one_line,
+        max_selections=1 if known.others else None,
+        placeholder="any",
+    )
+
+
+def _write(key: str) -> None:
+    if f"{PREFIX}{key}" not in st.session_state:
+        return  # the page was left
+    text = replace_filters(st.query_params.get(pages.SEARCH, ""), key, st.session_state[f"{PREFIX}{key}"])
+    if text:
+        st.query_params[pages.SEARCH] = text
+    else:
+        st.query_params.pop(pages.SEARCH, None)
