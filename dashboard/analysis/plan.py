@@ -76,13 +76,17 @@ class _Effect(NamedTuple):
 
 def planned(fleet: Fleet, before: Fleet | None = None) -> Fleet:
     """Return the fleet with its fix plan: that of `before`, if nothing that a page shows changed since."""
-    if before is not None and before.generation == fleet.generation and before.plan is not None:
-        return replace(fleet, plan=before.plan)
-    return replace(fleet, plan=plan_of(fleet))
+    is_same = before is not None and before.generation == fleet.generation
+    return replace(fleet, plan=plan_of(before if is_same and before else fleet))
 
 
 def plan_of(fleet: Fleet) -> Plan:
-    """Return the fix plan of a fleet: of equally bad causes first those that let more replicas share per restart.
+    """Return the fix plan of a fleet, made now if it has none yet."""
+    return fleet.plan or _made(fleet)
+
+
+def _made(fleet: Fleet) -> Plan:
+    """Make the plan: of equally bad causes first those that let more replicas share per restart.
 
     A finding belongs to each cause that ends it. A cause whose findings all end with others is left out.
     """

@@ -19,7 +19,7 @@ def plan_json(fleet: Fleet, generated_at: datetime, *, plan: Plan | None = None,
         "schema_version": SCHEMA_VERSION,
         **head_of(fleet, generated_at),
         "past": past_object(fleet.past),
-        "causes": [_cause_object(fleet, each) for each in (plan or fleet.plan or plan_of(fleet)).causes],
+        "causes": [_cause_object(fleet, each) for each in (plan or plan_of(fleet)).causes],
     }
     return write_json(document, indent)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.causes import Cause, Fix, Plan
 from dashboard.analysis.paste import ChangeGroup, Paste
+from dashboard.analysis.plan import plan_of
 from dashboard.fleet.formatting import count, joined, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, join_texts, page, plain, pool, shortlist_texts
 from dashboard.rules.findings import Finding, Severity
@@ -27,8 +28,9 @@ NO_CAUSES = "No findings: nothing to fix."
 WORDS = {Severity.CRITICAL: "critical", Severity.WARNING: "warning", Severity.INFO: "info"}
 
 
-def plan_section(fleet: Fleet, plan: Plan, most: int = MOST_CAUSES) -> Section:
-    """Return the first causes of a plan, a line each that opens the cause, and how many more there are."""
+def plan_section(fleet: Fleet, most: int = MOST_CAUSES) -> Section:
+    """Return the first causes of a fleet's plan, a line each that opens the cause, and how many more there are."""
+    plan = plan_of(fleet)
     shown = [_brief(fleet, number, cause) for number, cause in enumerate(plan.causes[:most], 1)]
     left = len(plan.causes) - len(shown)
     blocks: list[Block] = [Paragraph((Piece(plan_text(plan), Style.MUTED),))]
