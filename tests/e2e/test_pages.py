@@ -35,6 +35,33 @@ def test_the_overview_links_every_pool_and_every_replica_that_is_not_up(
     expect(page.get_by_role("heading", name="qwen3-8b")).to_be_visible()
 
 
+def test_the_map_is_one_stop_of_tab_arrow_keys_walk_through_it_and_enter_opens_compare(
+    page: Page, frozen_url: str
+) -> None:
+    visit(page, frozen_url)
+    stops = page.locator('.fleet-map a[tabindex="0"]')
+    name = "e => e.getAttribute('aria-label')"
+
+    expect(stops).to_have_count(1)
+    stops.focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowRight"):
+        page.keyboard.press(key)
+    assert page.locator(":focus").evaluate(name).startswith("chat-70b-04 · critical")
+    expect(page.locator(".map-tip")).to_have_text("chat-70b-04 · critical · cohort B: block_size 32")
+    page.keyboard.press("ArrowDown")
+    assert page.locator(":focus").evaluate(name).startswith("deepseek-v3-decode-3")
+    page.keyboard.press("End")
+    assert page.locator(":focus").evaluate(name).startswith("deepseek-v3-decode-7")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Home")
+    page.keyboard.press("Escape")
+    expect(page.locator(".map-tip")).to_be_hidden()
+    expect(stops).to_have_count(1)
+    for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    url_has(page, "compare?pool=chat-70b&cohort=B")
+
+
 def test_the_header_of_a_narrow_page_has_room_for_a_long_name_and_for_large_counts(
     browser: Browser, frozen_url: str
 ) -> None:
@@ -59,19 +86,17 @@ def right(element: Locator) -> float:
 
 
 def test_on_a_phone_overview_is_one_column(browser: Browser, frozen_url: str) -> None:
-    """The header covers nothing, counts findings and has no pause; cards are in pairs; a pool shows all columns."""
+    """The header covers nothing, counts findings and has no pause; a pool shows all columns."""
     with tab(browser, width=390, height=844) as page:
         visit(page, frozen_url)
         overflow = "e => e.scrollWidth - e.clientWidth"
         top = "e => e.getBoundingClientRect().top"
-        cards = [card.evaluate(top) for card in page.locator(".card").all()[:3]]
         bottom = page.locator(".asof").evaluate("e => e.getBoundingClientRect().bottom")
         cells = page.locator(".st-key-pools tbody tr").first.locator("th, td").all()
 
         assert page.locator("[data-testid=stMain]").evaluate(overflow) <= 0
         assert page.locator(".st-key-pools .scroll").first.evaluate(overflow) <= 0
         assert bottom < page.locator("h1").evaluate(top)
-        assert cards[0] == cards[1] < cards[2]
         assert len(cells) == 7
         assert max(map(right, cells)) <= 390
         expect(page.locator(".asof .found")).to_be_visible()
