@@ -39,6 +39,7 @@ from dashboard.views.table import ASCENDING, DESCENDING
 from dashboard.web import charts, links, markup, state
 
 ROW, HEAD, TALLEST = 35, 37, 702  # px of a large table
+MATRIX_ROW, MATRIX_HEAD = 32, 90  # px of a difference table whose values fit on one line, and of the rest of it
 TALLEST_SETTINGS = 460  # px: the value of the selected setting is visible below
 LETTER, PADDING, WIDEST = 6.6, 24, 440  # px of a column: of a character, of its edges, at most
 ARROWS = {ASCENDING: "\N{UPWARDS ARROW}", DESCENDING: "\N{DOWNWARDS ARROW}"}  # on the head of a sorted column
@@ -364,7 +365,10 @@ def _address_of(link: Link) -> str:
 
 def draw_matrix(html: str, pool: str, key: str) -> Link | None:
     """Draw the HTML of a matrix and return the setting, cohort or replica that was opened since the last run."""
-    result = _component(key=key, data={"html": html}, on_cell_change=_nothing)
+    with st.container(key=f"{key}_place"):  # as high as the table before it is there: nothing below moves
+        height = MATRIX_HEAD + MATRIX_ROW * html.count("<tr data-path")
+        st.html(f"<style>.st-key-{key}_place:not(:has(table)) {{ min-height: {height}px }}</style>")
+        result = _component(key=key, data={"html": html}, on_cell_change=_nothing)
     return opened(result.get("cell"), pool)
 
 

@@ -17,7 +17,6 @@ from dashboard.views.blocks import DifferenceTable
 from dashboard.views.compare import (
     DECIDING,
     SETTINGS,
-    SHARING,
     cohort_blocks,
     compare_report,
     deciding_section,
@@ -68,14 +67,19 @@ def shown(
     pool = pool_named(fleet, pool_name)
     settings, deciding = compare_chosen(fleet, pool, choice)
     return settings, {
-        SHARING: draw.prepare(sharing_section(fleet, pool).blocks),
         SETTINGS: draw.prepare(settings_section(settings, members_of(fleet, pool), choice).blocks),
         DECIDING: draw.prepare_sections((*deciding_section(fleet, settings, deciding), *router_section(fleet, pool))),
     }
 
 
-def choose_pool(pools: Sequence[str]) -> str | None:
-    """Draw the choice of a pool, by default the first one; None where the URL names a pool that does not exist."""
+@shared(max_entries=24)
+def sharing_of(fleet: Fleet, pool: str) -> draw.PreparedPieces:
+    """Return the verdict on a pool, prepared."""
+    return draw.prepare(sharing_section(fleet, pool_named(fleet, pool)).blocks)
+
+
+def choose_pool(pools: Sequence[str]) -> None:
+    """Draw the choice of a pool, by default the first one, and no choice where the URL names no pool of the fleet."""
     if st.query_params.get(pages.POOL, pools[0]) not in pools:
         st.selectbox(
             "Pool",
@@ -88,9 +92,9 @@ def choose_pool(pools: Sequence[str]) -> str | None:
             label_visibility="collapsed",
             width=280,
         )
-        return None
+        return
     bound = links.bind(pages.POOL, pools)
-    return str(st.selectbox("Pool", pools, **bound, format_func=one_line, label_visibility="collapsed", width=280))
+    st.selectbox("Pool", pools, **bound, format_func=one_line, label_visibility="collapsed", width=280)
 
 
 def _leave_for() -> None:
@@ -103,12 +107,14 @@ def choose(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> S
     search = st.text_input("Search", **links.bind(pages.SEARCH), placeholder="path or value", live=True, width=150)
     sections = {path.partition(".")[0] for cohort in pool.cohorts for path in cohort.settings}
     options = [EVERY_SECTION, *sorted(sections)]
-    section = links.draw_select("Section", pages.SECTION, options, 165)
     reference = _choose_reference(pool, names, baseline)
-    origin = choose_origin()
-    columns = COHORTS
-    if len(pool.replicas) <= MOST_REPLICA_COLUMNS:
-        columns = links.draw_segments("Columns", pages.COLUMNS, (COHORTS, REPLICAS))
+    active = sum(name in st.query_params for name in (pages.SECTION, pages.ORIGIN, pages.COLUMNS))
+    with st.popover(f"Filter ({active})" if active else "Filter", key="filter"):
+        section = links.draw_select("Section", pages.SECTION, options, 240)
+        origin = choose_origin()
+        columns = COHORTS
+        if len(pool.replicas) <= MOST_REPLICA_COLUMNS:
+            columns = links.draw_segments("Columns", pages.COLUMNS, (COHORTS, REPLICAS))
     return SettingChoice(
         only_differences=rows != ALL,
         section=section,
@@ -257,19 +263,22 @@ def draw_page() -> None:
         chosen.draw_chosen(fleet, replicas)
         return
 
+    # Each part is drawn in its final order: nothing moves while a page is drawn.
+    pools = pool_order(fleet)
+    name = st.query_params.get(pages.POOL, pools[0])
     with st.container(key="pool_head", horizontal=True, vertical_alignment="center"):
-        title = st.container()
-        name = choose_pool(pool_order(fleet))
-    if name is None:
-        empty.no_such_pool(st.query_params[pages.POOL])
+        if name in pools:
+            pool = pool_named(fleet, name)
+            members = members_of(fleet, pool)
+            head = head_text(pool, members, fleet.inspection.domains.get(name))
+            st.html(markup.heading(f"Compare {markup.text(name)}", markup.text(head)), width="content")
+        choose_pool(pools)
+    if name not in pools:
+        empty.no_such_pool(name)
         return
-    pool = pool_named(fleet, name)
-    members = members_of(fleet, pool)
     names = {member.id: member.name for member in members}
-    head = head_text(pool, members, fleet.inspection.domains.get(name))
-    title.html(markup.heading(markup.text(pool.name), markup.text(head)))
-
-    band = st.container(key="band")
+    with st.container(key="band"):
+        draw.draw_prepared(sharing_of(fleet, name), "compare_band")
     with draw.controls_row("controls"):
         choice = choose(pool, names, fleet.policy.baseline(name))
         settings, prepared = shown(fleet, name, choice)
@@ -285,8 +294,6 @@ def draw_page() -> None:
             help="What the table shows, values uncut.",
         )
         offer_baseline(fleet, pool, choice.reference)
-    with band:
-        draw.draw_prepared(prepared[SHARING], "compare_band")
     clicked = None
     if matrix.rows:
         clicked = draw_matrix(prepared[SETTINGS])

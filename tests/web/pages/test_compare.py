@@ -172,7 +172,7 @@ def test_an_unknown_pool_is_not_replaced_by_another() -> None:
 
     app.selectbox(key="other_pool").set_value("embed-8b")
 
-    assert "<h1>embed-8b</h1>" in html(rerun(app))
+    assert "<h1>Compare embed-8b</h1>" in html(rerun(app))
     assert address(app, "pool") == "embed-8b"
 
 
