@@ -15,6 +15,7 @@ from jinja2.runtime import Macro
 from markupsafe import Markup, escape
 
 from dashboard.compare import MatrixRow
+from dashboard.compare.inner import inner_difference
 from dashboard.fleet.formatting import HIDDEN, count, end_cut, iso, visible, without_commands
 from dashboard.fleet.pieces import Kind, Link, Piece, Text, to_plain
 from dashboard.render.matrix import cell_text, colour, is_cohort, row_mark
@@ -175,6 +176,7 @@ def _environment() -> Environment:
         first_rows=lambda rows: rows if len(rows) <= FIRST_ROWS + FEW else rows[:FIRST_ROWS],
         first_columns=lambda matrix: matrix.columns[:MOST_COLUMNS],
         lines=lambda text: Markup("<br>").join(_clean(line) for line in text.split("\n")),
+        inner=lambda value, reference: inner_difference(reference, value),
         mark=_mark,
         parts=_parts,
         path=_path,

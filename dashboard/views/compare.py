@@ -13,6 +13,7 @@ from dashboard.analysis.whatif import WhatIf
 from dashboard.compare import MAJORITY, Reference, ReferenceKind, holders
 from dashboard.compare.columns import REFERENCE_NOTE, MatrixColumn
 from dashboard.compare.encoding import lookup_setting
+from dashboard.compare.inner import inner_difference
 from dashboard.fleet import Cohort, Pool, Replica, SettingValue, Source, State
 from dashboard.fleet.formatting import (
     MOST,
@@ -326,8 +327,9 @@ def setting_blocks(fleet: Fleet, pool: Pool, path: str) -> tuple[Block, ...]:
     if not sources:
         return (head, *findings, Paragraph(plain("Not reported by any replica of this pool."), Tone.INFO))
     values = []
+    majority = next((each.majority for each in pool.differences if each.path == path), None)
     for value, ids in holders(pool, fleet.documents, path).items():
-        values.append(_value_entry(value, [replicas[each] for each in ids], sources, path, pool))
+        values.append(_value_entry(value, [replicas[each] for each in ids], sources, path, pool, majority))
     return (head, *findings, Entries(tuple(values)))
 
 
@@ -357,9 +359,17 @@ def _finding_entry(finding: Finding) -> Entry:
 
 
 def _value_entry(
-    value: SettingValue, own: Sequence[Replica], sources: Mapping[str, Source], path: str, pool: Pool
+    value: SettingValue,
+    own: Sequence[Replica],
+    sources: Mapping[str, Source],
+    path: str,
+    pool: Pool,
+    majority: SettingValue | None,
 ) -> Entry:
-    """Return a value with the cohorts of its replicas, the replicas, and who reported it. `sources` are by document."""
+    """Return a value with the cohorts of its replicas, the replicas, and who reported it. `sources` are by document.
+
+    A long value says what differs inside from that of the `majority`.
+    """
     keys = {str(replica.document) for replica in own}
     letters = [each.letter for each in pool.cohorts if not keys.isdisjoint(each.documents)]
     head: Text = (
@@ -376,6 +386,8 @@ def _value_entry(
         return Entry(Tone.PLAIN, head, lines=(plain(state), *lines))
     origins = Counter(origin_text(path, value, replica) for replica in own)
     lines.append(plain(f"Origin: {origins_text(origins.most_common())}."))
+    if majority is not None and (inside := inner_difference(majority.value, value.value)):
+        lines.append(plain(f"Compared with the majority: {inside}."))
     snippets = [whole_text(*value)]
     if reported := sorted({replica.identity[path].value for replica in own if path in replica.identity}):
         snippets.append("\n".join(whole_text(text, State.REPORTED) for text in reported[:MOST_TEXTS]))
