@@ -55,6 +55,13 @@ WHOLE_HEIGHT = """() => Math.max(...[...document.querySelectorAll('[data-testid=
   .map(part => part.scrollHeight))"""
 
 
+# The layout shift of a page: content that moves while nobody acts. 0.1 and more is poor (web.dev/cls).
+SHIFTS = """new PerformanceObserver((list) => {
+  for (const each of list.getEntries()) if (!each.hadRecentInput) window.shifted = (window.shifted ?? 0) + each.value;
+}).observe({ type: "layout-shift", buffered: true });"""
+MAX_SHIFT = 0.1
+
+
 HEALTH = "/_stcore/health"  # an idle page of the same origin
 POLICY = "Content Security Policy"  # in messages of Chromium's console
 _VIOLATIONS: WeakKeyDictionary[Page, list[str]] = WeakKeyDictionary()
@@ -99,6 +106,7 @@ def _new_page(browser: Browser, theme: Theme) -> Page:
         device_scale_factor=1, locale="en-US", timezone_id="UTC", color_scheme=theme, reduced_motion="reduce"
     )
     context.set_default_timeout(PATIENCE_MILLISECONDS)
+    context.add_init_script(SHIFTS)
     page = context.new_page()
     seen = _VIOLATIONS[page] = []
     page.on("console", lambda message: seen.append(message.text) if POLICY in message.text else None)

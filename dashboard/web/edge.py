@@ -3,6 +3,7 @@
 import base64
 import gzip
 import hashlib
+import json
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ from starlette.websockets import WebSocket
 
 from dashboard.config import Options
 from dashboard.render.html import BLOCK_STYLES
+from dashboard.views.pages import KNOWN
 from dashboard.web.limits import PROBES
 
 log = logging.getLogger(__name__)
@@ -47,6 +49,7 @@ _HERE = Path(__file__).parent
 # blocks.css is shared with exports, look.css is the base of pages, a look_*.css is for a part of a page.
 LOOK = BLOCK_STYLES + "".join(file.read_text(encoding="utf-8") for file in sorted(_HERE.glob("look*.css")))
 BODY = "<body>"
+FIRST_SCRIPT = (_HERE / "first.js").read_text(encoding="utf-8").replace("PAGES", json.dumps(sorted(KNOWN)))
 DROPPED = frozenset({b"if-none-match", b"if-modified-since", b"range", b"accept-encoding"})
 SCRIPTS = ("Html.", "BidiComponent.")  # those that Streamlit loads on demand and every page needs
 
@@ -167,7 +170,7 @@ def security_headers(frame_ancestors: Sequence[str] = (), page: str = "") -> dic
 def middleware(options: Options, address: Callable[[], str], page: Path) -> Middleware:
     """Return the middleware for a server of Streamlit's `page`; `address` is called once the server starts."""
     html = page.read_text(encoding="utf-8")
-    headers = security_headers(options.frame_ancestors, html)
+    headers = security_headers(options.frame_ancestors, with_look(html))
     scripts = tuple(each.name for each in page.parent.glob("static/js/*.js"))
 
     def edge(app: ASGIApp) -> ASGIApp:
@@ -213,12 +216,12 @@ def guarded(app: ASGIApp, allowed: AllowedHosts, headers: Mapping[str, str]) -> 
 
 
 def with_look(page: str, preloads: tuple[str, ...] = ()) -> str:
-    """Return the page with the styles and with preloads of scripts, by their file names.
+    """Return the page with the styles, the first script, and preloads of scripts, by their file names.
 
     The styles are in the body: Streamlit's own, which come later, are in the head.
     """
     links = "".join(f'<link rel="modulepreload" crossorigin href="./static/js/{name}">' for name in preloads)
-    return page.replace(BODY, f"{BODY}{links}<style>{LOOK}</style>", 1)
+    return page.replace(BODY, f"{BODY}<script>{FIRST_SCRIPT}</script>{links}<style>{LOOK}</style>", 1)
 
 
 def with_first_paint(app: ASGIApp, page: str, scripts: tuple[str, ...] = ()) -> ASGIApp:

@@ -13,13 +13,13 @@ from typing import Any, get_args
 
 import pytest
 import yaml
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.render.html import to_html
 from dashboard.views import pages
 from dashboard.views.review import review_report
-from tests.browser import HEIGHT, Theme, settle, switch_theme, tab, visit
+from tests.browser import HEIGHT, MAX_SHIFT, Theme, settle, switch_theme, tab, visit
 from tests.e2e.states import OTHER_HASH, PAGES, STATES, WITH_DIALOGS_OR_NOTES, at, with_ids
 
 pytestmark = pytest.mark.browser
@@ -111,10 +111,24 @@ LEAST_PASSED = 20  # rules that any drawn page passes
 
 @pytest.fixture(scope="module", params=PAGES)
 def shown(browser: Browser, frozen_url: str, ids: Mapping[str, str], request: pytest.FixtureRequest) -> Iterator[Page]:
-    """A page that is loaded once. Tests leave its window and media as they found them."""
+    """A page, loaded once and without an error in the console. Tests leave its window and media as they found them."""
+    errors: list[str] = []
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            errors.append(f"{message.text} {message.location.get('url')}")
+
     with tab(browser) as page:
+        page.on("console", note)
         visit(page, frozen_url + with_ids(request.param, ids))
+        page.remove_listener("console", note)
+        assert errors == []
         yield page
+
+
+def test_a_deep_link_is_marked_as_ready_and_its_content_does_not_move(shown: Page) -> None:
+    shown.wait_for_selector("body[data-ready=true]", state="attached")
+    assert shown.evaluate("window.shifted ?? 0") < MAX_SHIFT
 
 
 def test_tab_reaches_every_control_and_the_focus_is_visible(shown: Page) -> None:

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from dashboard.config import Options
 from dashboard.web import edge, server
-from dashboard.web.edge import LOOK, with_first_paint
+from dashboard.web.edge import FIRST_SCRIPT, LOOK, with_first_paint
 from tests.serving import ask
 
 LISTED = ("fleet.example.com", "*.corp.example.com", "gate.example.com:8443")
@@ -236,7 +236,10 @@ def get_page(path: str, headers: Mapping[str, str]) -> httpx2.Response:
 def test_the_page_has_the_styles_and_preloads_what_every_page_needs(encoding: str) -> None:
     answer = get_page("/findings", {**BROWSER, "accept-encoding": encoding})
 
-    assert f'<body><link rel="modulepreload" crossorigin href="./static/js/{SCRIPTS[0]}">' in answer.text
+    assert (
+        f'<body><script>{FIRST_SCRIPT}</script><link rel="modulepreload" crossorigin href="./static/js/{SCRIPTS[0]}">'
+        in (answer.text)
+    )
     assert f"<style>{LOOK}</style><div" in answer.text
     assert SCRIPTS[1] in answer.text
     assert SCRIPTS[2] not in answer.text
