@@ -1,7 +1,7 @@
 """The findings of a fleet as a list: keys for the URL, filters, groups by rule and cause, entries."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
@@ -168,7 +168,9 @@ def row_entries(
 ) -> Entries:
     """Return one row a group for the page Findings. Links keep the `choices` of the URL; `opened` is a key."""
     items = []
-    for group in groups:
+    known = list(groups)
+    times = {each.since for group in known if (each := newest_of(group))}
+    for group in known:
         findings = _findings(group)
         keys = [each.key for each in group]
         is_current = opened in keys
@@ -179,13 +181,20 @@ def row_entries(
                 tone=Tone(findings[0].severity),
                 head=text_of(findings),
                 side=side_of(findings, names),
-                lines=((Piece(rule_title(findings[0].rule)), *tags(findings[0]), *since_pieces(newest_of(group))),),
+                lines=((Piece(rule_title(findings[0].rule)), *tags(findings[0]), *_row_time(newest_of(group), times)),),
                 link=Link(Kind.FINDING, opened if opened and is_current else keys[0], choices=choices),
                 where=where,
                 is_current=is_current,
             )
         )
     return Entries(tuple(items), is_grid=True)
+
+
+def _row_time(sighting: Sighting | None, times: Collection[datetime]) -> Text:
+    """Return since when a row is there, if that tells it from the other rows, and a tag if its begin was recorded."""
+    if sighting is None or len(times) > 1:
+        return since_pieces(sighting)
+    return () if sighting.absent_at is None else (Piece(" "), Piece("new", Style.TAG))
 
 
 def brief_entries(groups: Iterable[FindingGroup], names: Mapping[str, str], *, is_linked: bool = False) -> Entries:

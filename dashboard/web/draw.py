@@ -44,7 +44,7 @@ TALLEST_SETTINGS = 460  # px: the value of the selected setting is visible below
 LETTER, PADDING, WIDEST = 6.6, 24, 440  # px of a column: of a character, of its edges, at most
 ARROWS = {ASCENDING: "\N{UPWARDS ARROW}", DESCENDING: "\N{DOWNWARDS ARROW}"}  # on the head of a sorted column
 HINTS = {
-    Kind.REPLICA: f"Click a name to open the replica, a head to sort. Tick up to {MOST_CHOSEN} to compare them.",
+    Kind.REPLICA: "Click a name to open the replica, a head to sort.",
     Kind.SETTING: "Click a setting to see its whole value.",
 }
 COPY = '<button type="button" class="copy" data-copy-table>Copy table</button>'
@@ -254,6 +254,7 @@ def _draw_large_table(table: Table, key: str) -> Link | None:
     if sorts:
         modes.append("single-column")
     _keep_ticks(key, [row[0].link.key if row[0].link else "" for row in table.rows])
+    bar = st.container(key=f"ticks_{key}", horizontal=True, vertical_alignment="center") if opens_page else None
     event = st.dataframe(
         frame,
         key=key,
@@ -266,7 +267,9 @@ def _draw_large_table(table: Table, key: str) -> Link | None:
     )
     if foot := " ".join(filter(None, (table.note, HINTS.get(first.kind, "") if first else ""))):
         st.html(f'<div class="foot">{markup.text(foot)}</div>')
-    _offer_comparison(_targets(table, event["selection"]["rows"]))
+    if bar is not None:
+        with bar:
+            _offer_comparison(_targets(table, event["selection"]["rows"]), key)
     name = st.session_state.get(f"{key}_name")
     rows = [name["row"]] if name else [row for row, _ in event["selection"]["cells"]]
     return next(iter(_targets(table, rows)), None)
@@ -295,20 +298,26 @@ def _targets(table: Table, rows: Iterable[int]) -> list[Link]:
     return [link for row in rows if row < len(table.rows) and (link := table.rows[row][0].link)]
 
 
-def _offer_comparison(ticked: Sequence[Link]) -> None:
-    """Draw what ticked replicas lead to: the page of one, the comparison of several."""
+def _offer_comparison(ticked: Sequence[Link], key: str) -> None:
+    """Draw what ticked replicas lead to: the page of one, the comparison of several; and a button that clears them."""
     ids = list(dict.fromkeys(each.key for each in ticked if each.kind is Kind.REPLICA))
-    if not ids:
+    if not ids:  # the place stays, so that the first tick moves nothing
+        st.html(f'<p class="foot">Tick up to {MOST_CHOSEN} replicas to compare them.</p>')
         return
     if len(ids) == 1:
         link = markup.link(links.to(pages.REPLICA_PAGE, replica=ids[0]), "Open the ticked replica")
         then = markup.link(links.to(pages.COMPARE, replicas=write_chosen(ids)), "Compare it with a snapshot")
-        st.html(f'<p class="ticked">{link}; tick another one to compare them. {then}</p>')
+        st.html(f'<p class="ticked">1 selected · {link} · {then}</p>')
     elif len(ids) <= MOST_CHOSEN:
         link = markup.link(links.to(pages.COMPARE, replicas=write_chosen(ids)), f"Compare {len(ids)} replicas")
-        st.html(f'<p class="ticked">{link}</p>')
+        st.html(f'<p class="ticked">{len(ids)} selected · {link}</p>')
     else:
         st.html(f'<p class="ticked">{len(ids):,} replicas ticked: at most {MOST_CHOSEN} can be compared.</p>')
+    st.button("Clear", key=f"{key}_clear", type="tertiary", on_click=_clear_ticks, args=(key,))
+
+
+def _clear_ticks(key: str) -> None:
+    st.session_state[key] = {"selection": {"rows": [], "columns": [], "cells": []}}
 
 
 def _frame_of(table: Table) -> pd.DataFrame:

@@ -3,11 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
+from dashboard.fleet.pieces import to_plain
 from dashboard.rules.findings import Confidence, Finding, Severity
 from dashboard.views.filters import read_search
-from dashboard.views.finding_list import FindingFilter, FindingList, group_findings, list_findings
+from dashboard.views.finding_list import FindingFilter, FindingList, group_findings, list_findings, row_entries
 from tests.builders import alike, document, fleet, story
-from tests.findings_builder import finding, suppression, with_findings
+from tests.findings_builder import finding, sighted, suppression, with_findings
 
 CHAT = ["chat-70b-16"]
 
@@ -62,3 +63,12 @@ def test_a_finding_of_an_unknown_rule_is_listed() -> None:
 
     assert "ZZ-99" in known.rules
     assert FindingFilter().matches(known.active[0])
+
+
+def test_times_are_shown_where_they_tell_rows_apart_and_what_began_under_watch_is_new() -> None:
+    built = sighted(with_findings(story(), *(finding(story(), id=rule, rule=rule) for rule in ("RT-01", "RT-02"))))
+    groups = group_findings(list_findings(built).active)
+    both, first = (row_entries(each, {}, (), None).items for each in (groups, groups[:1]))
+
+    assert all(" · " in to_plain(each.lines[0]) for each in both)
+    assert to_plain(first[0].lines[0]) == "RT-01 block-size-differs new"

@@ -139,6 +139,17 @@ def test_ticked_replicas_can_be_opened_or_compared(rows: list[int], shown: str) 
         assert f'href="compare?replicas={ids}"' in page
 
 
+def test_the_selection_is_above_the_table_and_can_be_cleared() -> None:
+    app = open_page(story(), "replicas", pool="chat-70b")
+    assert "Tick up to 12 replicas to compare them." in html(app)
+
+    app.session_state[TABLE] = {"selection": {"rows": [0, 1], "columns": [], "cells": []}}
+    page = rerun(app)
+    assert "2 selected · " in html(page)
+    page.button(key=f"{TABLE}_clear").click()
+    assert "Tick up to 12 replicas to compare them." in html(rerun(page))
+
+
 @pytest.mark.parametrize("name", ["[delete, edit]", ":material/delete: chat"])
 def test_a_name_is_neither_a_menu_nor_an_icon(name: str) -> None:
     """Streamlit reads both in the label of a button."""
