@@ -78,23 +78,25 @@ CONVERGE = "converge"  # the target of a what-if
 CAUSE = "cause"  # of the fix plan: the key of the one that is open
 RANGE = "range"  # of a timeline
 
-# Choices that a page reads; it ignores all others.
-KNOWN = {
+# Choices that a page reads, besides the pool; it ignores all others.
+_OWN: dict[str, set[str]] = {
     OVERVIEW: {SORT},
-    FINDINGS: {SEARCH, POOL, RULES, FINDING, SORT},
-    COMPARE: {POOL, CHOSEN, SHOW, SEARCH, SECTION, ORIGIN, REFERENCE, COLUMNS, PATH, COHORT, CONVERGE, RANGE},
-    CAPACITY: {POOL, MEASURE, LENGTH, PER},
-    REPLICAS: {SEARCH, POOL, SORT, COLUMNS},
-    SETTINGS: {SEARCH, PATH, POOL, VERSION, ROLE, LABEL, RANGE},
+    FINDINGS: {SEARCH, RULES, FINDING, SORT},
+    COMPARE: {CHOSEN, SHOW, SEARCH, SECTION, ORIGIN, REFERENCE, COLUMNS, PATH, COHORT, CONVERGE, RANGE},
+    CAPACITY: {MEASURE, LENGTH, PER},
+    REPLICAS: {SEARCH, SORT, COLUMNS},
+    SETTINGS: {SEARCH, PATH, VERSION, ROLE, LABEL, RANGE},
     STATUS: set(),
     SEARCH_PAGE: {SEARCH},
     HELP: {ABOUT},
     REPLICA_PAGE: {REPLICA, TAB, SETTING, SECTION, SHOW, RANGE},
     REVIEW: {FROM, NEW, SORT},
     SNAPSHOTS: {SEARCH, MANAGE},
-    TIMELINE: {POOL, RANGE},
-    CHANGES: {FROM, TO, POOL, PATH, REPLICA},
+    TIMELINE: {RANGE},
+    CHANGES: {FROM, TO, PATH, REPLICA},
 }
+KNOWN = {page: {POOL, *own} for page, own in _OWN.items()}  # the pool is the scope of all pages: the header shows it
+SCOPED = {OVERVIEW, FINDINGS, COMPARE, CAPACITY, REPLICAS, SETTINGS, TIMELINE}  # pages of all pools or of that one
 
 DIALOGS = {COMPARE: (PATH, COHORT), SNAPSHOTS: (MANAGE,)}  # choices that open a dialog
 

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import streamlit as st
 
+from dashboard.fleet.formatting import middle_cut, one_line
 from dashboard.views import pages
 from dashboard.web import links, markup, state
+from dashboard.web.markup import LONGEST_TITLE
 
 CONFIG_EXAMPLE = """\
 name: my-fleet
@@ -77,8 +79,10 @@ def no_settings_reported(where: str) -> None:
     st.html(markup.notice("unknown", f"{glyph} {title} {how}"))
 
 
-def no_such_pool(name: str) -> None:
-    _draw(f"Pool “{name}” not found", "No replica belongs to this pool now. Select another one above.")
+def no_such_pool(name: str, every: str) -> None:
+    """Draw that no replica is in the pool of the URL; `every` is the page for all pools."""
+    shown = middle_cut(one_line(name), LONGEST_TITLE)
+    _draw(f"Pool “{shown}” not found", "No replica of this fleet belongs to it.", markup.link(every, "Show all pools"))
 
 
 def no_such_page() -> None:

@@ -22,6 +22,7 @@ from dashboard.store.reviews import earlier, last_review
 from dashboard.views import pages
 from dashboard.views.context import Context, as_of_text, context_of, context_parts, gap_text, version_parts
 from dashboard.views.finding_text import answered
+from dashboard.views.scope import outside_text
 from dashboard.web import links, markup, state
 from dashboard.web.sides import SIDES, Sides, past_times
 
@@ -63,7 +64,7 @@ def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> DeltaGenerator:
         _navigate(key="navigate_links", data={**names, **clock})
     is_live = not state.is_frozen() if sides is None else sides.is_live
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
-        st.html(SEARCH_LINK.format(markup.text(links.to(pages.SEARCH_PAGE))))
+        st.html(scope_html(fleet, page) + SEARCH_LINK.format(markup.text(links.to(pages.SEARCH_PAGE))))
         _draw_ticking_line(page, sides) if is_live and not state.is_still() else _draw_line(sides)
         controls = st.container(key="header_controls", horizontal=True, vertical_alignment="center", gap="small")
     for failure in service.discovery_failures() if is_live else ():
@@ -196,6 +197,27 @@ def draw_siblings(page: str) -> None:
         place.html(f'<nav class="siblings" aria-label="Pages of this group">{links_html}</nav>')
 
 
+def scope_html(fleet: Fleet, page: str) -> str:
+    """Return the chip of the pool that every page is limited to, with the link that leaves it; empty without one."""
+    pool = links.scope()
+    if pool is None:
+        return ""
+    known = pool in {each.name for each in fleet.pools} or page == pages.CHANGES
+    shown = formatting.middle_cut(formatting.one_line(pool), LONGEST_FILTER)
+    name = markup.text(shown if known else f"{shown} (not found)")
+    leave = f'<a href="{markup.text(links.unscoped(page))}" title="Show all pools" aria-label="Show all pools">×</a>'
+    return f'<span class="scope"><span class="word">Pool: </span><b title="{name}">{name}</b>{leave}</span>'
+
+
+def draw_outside(fleet: Fleet, page: str) -> None:
+    """Draw what the page leaves out where it is limited to one pool."""
+    place, pool = st.empty(), links.scope()
+    if page in pages.SCOPED and pool in {each.name for each in fleet.pools}:
+        rest = f"{markup.bold('Other pools:')} {markup.text(outside_text(fleet, pool, page))}"
+        leave = markup.link(links.unscoped(page), "All pools")
+        place.html(f'<p class="outside">Only pool {markup.bold(pool)} · {rest} · {leave}</p>')
+
+
 def draw_gear(page: str, sides: Sides | None) -> None:
     """Draw the button and its popover: Status, Help, the pause of a live page, and the theme."""
     is_live = sides is None or sides.is_live
@@ -242,7 +264,8 @@ def _filters(fleets: Iterable[Fleet], page: str, but: Collection[str] = ()) -> t
     ignored = {*links.ignored_choices(), *but, pages.MANAGE}  # a dialog filters nothing
     known = pages.KNOWN.get(page, set()) - ignored
     choices = {name: value for name, value in links.page_choices().items() if name in known}
-    if choices.get(pages.POOL) not in {pool.name for fleet in fleets for pool in fleet.pools}:
+    is_of_pool = page in pages.SCOPED or page == pages.CHANGES
+    if not is_of_pool or choices.get(pages.POOL) not in {pool.name for fleet in fleets for pool in fleet.pools}:
         choices.pop(pages.POOL, None)
     return tuple((name, formatting.middle_cut(value, LONGEST_FILTER)) for name, value in choices.items())
 
@@ -254,11 +277,10 @@ def _coverage(fleet: Fleet) -> str:
 def _live_as_of(polled_at: datetime, now: datetime, interval_seconds: float, *, paused: bool) -> str:
     seconds = (now - polled_at).total_seconds()
     prefix = f"{markup.bold('paused')} · " if paused else ""
-    clock = f'<span class="clock"><b title="{formatting.iso(polled_at)}">{formatting.clock(polled_at)}</b></span>'
-    age = f' <span class="age">({formatting.age(seconds)})</span>'
-    if seconds > STALE_INTERVALS * interval_seconds:  # a narrow header shows the age, too
-        return f'{prefix}{_STALE}<span class="roomy"> · data as of</span> {clock}{age}'
-    return f'{prefix}<span class="roomy">data as of </span>{clock}<span class="roomy">{age}</span>'
+    late = f"{_STALE} · " if seconds > STALE_INTERVALS * interval_seconds else ""
+    clock = f'<b title="{formatting.iso(polled_at)}">{formatting.clock(polled_at)}</b>'
+    age = f'<span class="age">{formatting.age(seconds)}</span>'
+    return f'{prefix}{late}<span class="roomy">data as of {clock} · </span>{age}'
 
 
 def _earlier_rules(stored: StoredSnapshot) -> str:

@@ -49,9 +49,19 @@ def live(page: str, /, **choices: str | None) -> str:
 
 def changes_since(side: str) -> str:
     """Return the URL of what changed from a snapshot or a time until now, in the pool of the page if it has one."""
-    return live(
-        pages.CHANGES, **{pages.FROM: side, pages.TO: pages.LIVE, pages.POOL: st.query_params.get(pages.POOL) or None}
-    )
+    return live(pages.CHANGES, **{pages.FROM: side, pages.TO: pages.LIVE, pages.POOL: scope()})
+
+
+def scope() -> str | None:
+    """Return the pool that every page is limited to; one in the URL may be unknown."""
+    return st.query_params.get(pages.POOL) or None
+
+
+def unscoped(page: str) -> str:
+    """Return the URL of this page for all pools. navigate.js takes an empty pool for none."""
+    dropped = {pages.POOL, *pages.DIALOGS.get(page, ())}
+    kept = {name: value for name, value in page_choices().items() if name not in dropped}
+    return to(page, **{**kept, pages.POOL: ""})
 
 
 def address(link: Link) -> str | None:
@@ -85,7 +95,7 @@ def open_url(url: str) -> None:
 
     `st.switch_page(query_params=)` would leave a second entry in the browser's history.
     """
-    names = (name for name in pages.CARRIED if name not in pages.STILL and name in st.query_params)
+    names = (name for name in (pages.POOL, *pages.CARRIED) if name not in pages.STILL and name in st.query_params)
     carried = {name: st.query_params[name] for name in names}
     more = urlencode({name: value for name, value in carried.items() if f"{name}=" not in url})
     with st.container(key="navigate_once"):
@@ -194,7 +204,7 @@ def draw_select(
 
 def _read(name: str, options: Sequence[str] | None, *, fallback: str | bool) -> str | bool:
     text = st.query_params.get(name)
-    if text is None:
+    if text is None or (name == pages.POOL and not text):
         return fallback
     known = (YES, NO) if isinstance(fallback, bool) else options
     if known is not None and text not in known:

@@ -5,12 +5,10 @@ const PAGES = "[data-testid=stTopNavLink]";
 const OPEN_POPOVER = "[data-testid=stPopover] button[aria-expanded=true]";
 const CARRIED = ["snapshot", "at", "screenshot", "meeting"]; // as in pages.py
 const STILL = 2; // of these: which fleet is shown
-const SCOPED = ["findings", "capacity", "replicas", "settings", "timeline", "changes"]; // pages of every pool, or of the one in the URL
-const OF_A_POOL = [...SCOPED, "compare"]; // Compare always has a pool, so it begins no scope
+const POOL = "pool"; // the scope of every page; an empty one in a link leaves it
 const SEARCH_PAGE = "find", SEARCH = ".search-everything", FIELD = ".st-key-search_box input";
 const status = Object.assign(document.createElement("div"), { className: "said", role: "status" });
 let hasFocused = false;
-let scope = null; // the pool that a reader selected
 const AGES = [[86_400, "d"], [3_600, "h"], [60, "min"], [1, "s"]]; // as in formatting.py
 let pageNames = [];
 let ahead = null; // ms by which the server's clock is ahead of the browser's; null: the page shows times
@@ -24,16 +22,11 @@ function carried(link) {
   const address = new URL(link.href);
   const here = new URLSearchParams(window.location.search);
   const isPage = link.matches(PAGES);
-  for (const name of isPage ? CARRIED : CARRIED.slice(STILL)) {
+  for (const name of [...(isPage ? CARRIED : CARRIED.slice(STILL)), POOL]) {
     if (isPage) address.searchParams.delete(name);
     if (here.has(name) && !address.searchParams.has(name)) address.searchParams.set(name, here.get(name));
   }
-  if (isPage) {
-    address.searchParams.delete("pool");
-    const from = pageOf(window.location), pool = here.get("pool");
-    if (SCOPED.includes(from) || (scope && pool && from === "compare")) scope = pool;
-    if (scope && OF_A_POOL.includes(pageOf(address))) address.searchParams.set("pool", scope);
-  }
+  if (!address.searchParams.get(POOL)) address.searchParams.delete(POOL);
   return address.href;
 }
 

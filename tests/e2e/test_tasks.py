@@ -105,17 +105,28 @@ def test_a_task_takes_at_most_three_actions(
     assert operator.actions <= MOST
 
 
-def test_a_selected_pool_stays_selected_on_the_next_page_until_all_are_chosen(page: Page, frozen_url: str) -> None:
-    visit(page, f"{frozen_url}{at('replicas', pool=OTHER_POOL)}")
-    for name in ("Overview", "Capacity", "Compare", "Findings"):
+def test_a_pool_that_was_chosen_anywhere_limits_every_page_until_the_chip_is_closed(
+    page: Page, frozen_url: str
+) -> None:
+    """It also survives a reload and a page without pools."""
+    visit(page, f"{frozen_url}{at('compare', pool=OTHER_POOL)}")
+    for name in ("Overview", "Capacity", "Inventory", "History", "Findings"):
         page.locator("[data-testid=stTopNavLink]", has_text=name).click()
+        url_has(page, f"pool={OTHER_POOL}")
         settle(page)
-        if name != "Overview":
-            url_has(page, f"pool={OTHER_POOL}")
-
-    page.evaluate("history.pushState({}, '', '/findings'); window.dispatchEvent(new PopStateEvent('popstate'))")
+        expect(page.locator(".scope")).to_contain_text(OTHER_POOL)
+        expect(page.locator(".outside")).to_contain_text("Other pools:")
+    page.get_by_role("link", name="critical").first.click()
+    url_has(page, f"pool={OTHER_POOL}")
+    page.reload()
     settle(page)
-    page.locator("[data-testid=stTopNavLink]", has_text="Capacity").click()
+    expect(page.locator(".scope")).to_contain_text(OTHER_POOL)
+
+    page.locator(".scope a").click()
+    expect(page.locator(".scope")).to_have_count(0)
+    settle(page)
+    assert "pool=" not in page.url
+    page.locator("[data-testid=stTopNavLink]", has_text="Compare").click()
     settle(page)
     assert "pool=" not in page.url
 

@@ -10,6 +10,7 @@ import pytest
 from dashboard import service
 from dashboard.config.load import ReloadStatus
 from dashboard.fleet import formatting
+from dashboard.views import pages
 from dashboard.web import header
 from dashboard.web.header import line_html, reload_html, stale_targets_html
 from tests import builders
@@ -31,8 +32,8 @@ def test_the_line_has_coverage_time_and_age() -> None:
 
     assert '<b>1 of 2</b> <span class="word">answered</span>' in line
     assert 'title="2026-03-02T11:42:05Z"' in line
-    assert "(8 s ago)" in line
-    assert line.count('class="roomy"') == 2  # hidden in a narrow header: "data as of" and the age
+    assert line.endswith('· </span><span class="age">8 s ago</span></div>')
+    assert line.count('class="roomy"') == 1  # hidden in a narrow header: the time of the data
 
 
 def test_data_older_than_three_intervals_is_stale_and_a_narrow_header_keeps_its_age() -> None:
@@ -41,7 +42,7 @@ def test_data_older_than_three_intervals_is_stale_and_a_narrow_header_keeps_its_
 
     assert "stale" not in fresh
     assert "</span> <b>stale</b>" in stale
-    assert '<span class="age">(46 s ago)</span>' in stale.rpartition('class="roomy"')[2]
+    assert stale.endswith('<span class="age">46 s ago</span></div>')
     assert 'data-status="The data is stale."' in stale  # for screen readers
 
 
@@ -108,14 +109,33 @@ def test_an_open_dialog_is_no_filter() -> None:
 
 
 @pytest.mark.usefixtures("live")
-def test_an_unknown_pool_and_an_unknown_name_are_ignored_with_a_warning() -> None:
-    """Compare shows one pool, and an empty state for an unknown one."""
-    pool, name = (f"Ignored invalid URL parameter <code>{each}=nope</code>." for each in ("pool", "vllm"))
+def test_an_unknown_name_is_ignored_with_a_warning() -> None:
+    name = "Ignored invalid URL parameter <code>vllm=nope</code>."
 
-    assert [page for page in EVERY_PAGE if pool not in html(visit(page, pool="nope"))] == ["compare"]
     assert [page for page in EVERY_PAGE if name not in html(visit(page, vllm="nope"))] == []
     assert "Ignored" not in html(visit("capacity", pool="chat-70b"))
-    assert "<script>" not in html(visit("capacity", pool=HOSTILE))
+
+
+@pytest.mark.usefixtures("live")
+@pytest.mark.parametrize("page", EVERY_PAGE)
+def test_the_header_of_every_page_has_the_pool_of_the_url_and_the_way_to_all(page: str) -> None:
+    chip = re.findall(r'<span class="scope">(.*?)</span>\s*<a class="search', html(visit(page, pool="chat-70b")))
+
+    assert len(chip) == 1
+    assert '<b title="chat-70b">chat-70b</b>' in chip[0]
+    assert f'href="{"./" if page == "overview" else page}?pool="' in chip[0]
+    assert 'class="scope"' not in html(visit(page))
+
+
+@pytest.mark.usefixtures("live")
+@pytest.mark.parametrize("page", [each or "overview" for each in sorted(pages.SCOPED)])
+def test_a_page_of_one_pool_counts_what_the_others_have_and_an_unknown_pool_is_no_all_clear(page: str) -> None:
+    shown, unknown = html(visit(page, pool="gemma-27b")), html(visit(page, pool=HOSTILE))
+
+    assert "Only pool <b>gemma-27b</b> · <b>Other pools:</b> " in shown
+    assert "not found</h2>" in unknown
+    assert ">Show all pools</a>" in unknown
+    assert "<script>" not in unknown
 
 
 @pytest.mark.usefixtures("live")

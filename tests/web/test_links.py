@@ -56,7 +56,7 @@ def test_whatever_a_text_names_has_a_url_except_a_section(target: pieces.Link, u
         ("3fa9c01b2e", "", {"snapshot": "3fa9c01b2e"}),
         ("https://evil.example/nopage?snapshot=3fa9&x=1", "", {"snapshot": "3fa9"}),
         ("javascript:alert(1)//findings?snapshot=3fa9&pool=a", "findings", {"snapshot": "3fa9", "pool": "a"}),
-        ("//evil.example/\\\\findings?snapshot=3fa9&pool=a", "", {"snapshot": "3fa9"}),
+        ("//evil.example/\\\\findings?snapshot=3fa9&pool=a", "", {"snapshot": "3fa9", "pool": "a"}),
         (
             "http://x/compare?pool=a&path=b&tab=c&snapshot=3fa9",
             "compare",

@@ -50,7 +50,7 @@ from dashboard.web.state import shared
 MOST_REPLICA_COLUMNS = 12  # a larger pool is compared by cohorts only
 COHORTS, REPLICAS = "Cohorts", "Replicas"
 EVERY_SECTION = "all"
-OTHER_POOL = "other_pool"  # key of the choice in place of a pool that does not exist
+DEFAULT_POOL = "compared_pool"  # in the session: the pool that is shown without a scope, until it is gone
 LARGEST = "A"  # cohort of a baseline, unless the reference is another cohort or a replica
 LONGEST_NAME = 60  # characters of what a baseline is made of
 NOTHING = "nothing"  # the what-if while it is closed; not in the URL
@@ -78,27 +78,19 @@ def sharing_of(fleet: Fleet, pool: str) -> draw.PreparedPieces:
     return draw.prepare(sharing_section(fleet, pool_named(fleet, pool)).blocks)
 
 
-def choose_pool(pools: Sequence[str]) -> None:
-    """Draw the choice of a pool, by default the first one, and no choice where the URL names no pool of the fleet."""
-    if st.query_params.get(pages.POOL, pools[0]) not in pools:
-        st.selectbox(
-            "Pool",
-            pools,
-            index=None,
-            key=OTHER_POOL,
-            format_func=one_line,
-            on_change=_leave_for,
-            placeholder="Choose a pool",
-            label_visibility="collapsed",
-            width=280,
-        )
-        return
-    bound = links.bind(pages.POOL, pools)
+def read_pool(pools: Sequence[str]) -> str:
+    """Return the pool of the URL, else the one that was shown last, else the worst one."""
+    kept = st.session_state.get(DEFAULT_POOL)
+    name = links.read_choice(pages.POOL, pools, default=kept if kept in pools else pools[0])
+    if links.scope() is None:
+        st.session_state[DEFAULT_POOL] = name
+    return name
+
+
+def choose_pool(pools: Sequence[str], name: str) -> None:
+    """Draw the choice of a pool, which is the scope of all pages; `name` is shown without a choice."""
+    bound = links.bind(pages.POOL, pools, default="" if links.scope() else name)
     st.selectbox("Pool", pools, **bound, format_func=one_line, label_visibility="collapsed", width=280)
-
-
-def _leave_for() -> None:
-    st.query_params[pages.POOL] = st.session_state[OTHER_POOL]
 
 
 def choose(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> SettingChoice:
@@ -265,17 +257,13 @@ def draw_page() -> None:
 
     # Each part is drawn in its final order: nothing moves while a page is drawn.
     pools = pool_order(fleet)
-    name = st.query_params.get(pages.POOL, pools[0])
+    name = read_pool(pools)
     with st.container(key="pool_head", horizontal=True, vertical_alignment="center"):
-        if name in pools:
-            pool = pool_named(fleet, name)
-            members = members_of(fleet, pool)
-            head = head_text(pool, members, fleet.inspection.domains.get(name))
-            st.html(markup.heading(f"Compare {markup.text(name)}", markup.text(head)), width="content")
-        choose_pool(pools)
-    if name not in pools:
-        empty.no_such_pool(name)
-        return
+        pool = pool_named(fleet, name)
+        members = members_of(fleet, pool)
+        head = head_text(pool, members, fleet.inspection.domains.get(name))
+        st.html(markup.heading(f"Compare {markup.text(name)}", markup.text(head)), width="content")
+        choose_pool(pools, name)
     names = {member.id: member.name for member in members}
     with st.container(key="band"):
         draw.draw_prepared(sharing_of(fleet, name), "compare_band")
@@ -320,4 +308,5 @@ def draw_page() -> None:
     if clicked:
         open_clicked(clicked)
     draw_dialog(fleet, pool)
-    links.keep_choice(pages.COMPARE, pages.POOL, name)
+    if links.page_choices():  # a choice on this pool means nothing for another one
+        links.keep_choice(pages.COMPARE, pages.POOL, name)

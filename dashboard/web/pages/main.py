@@ -11,7 +11,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.views import pages
-from dashboard.web import empty, header, markup, meeting, share, sides, state
+from dashboard.web import empty, header, links, markup, meeting, share, sides, state
 
 ICON = Path(__file__).parents[1] / "icon.png"
 UNKNOWN_PAGE = "unknown_page"  # in the session: the name in the URL that no page has
@@ -31,6 +31,7 @@ def main() -> None:
     if compared is None:
         header.draw_banner(page.url_path)
     header.draw_siblings(page.url_path)
+    header.draw_outside(fleet, page.url_path)
     warnings, body, footer = st.container(), st.container(key="body"), st.container()
     try:
         with body:
@@ -84,8 +85,16 @@ def _draw(page: StreamlitPage, fleet: Fleet) -> None:
         empty.no_data_yet()
     elif not fleet.replicas:
         empty.nothing_configured()
+    elif fleet.pools and (scope := _unknown_scope(page.url_path, fleet)):
+        empty.no_such_pool(scope, links.unscoped(page.url_path))
     else:
         page.run()
+
+
+def _unknown_scope(page: str, fleet: Fleet) -> str | None:
+    """Return the pool that the page is limited to, if the fleet does not have it."""
+    pool = links.scope() if page in pages.SCOPED else None
+    return None if pool in {each.name for each in fleet.pools} else pool
 
 
 main()

@@ -1,13 +1,16 @@
 """Overview: the share of replicas that share prefixes, the top findings, the map of the fleet, and its pools."""
 
+from dataclasses import replace
+
 import streamlit as st
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState
 from dashboard.views import pages
-from dashboard.views.blocks import Entries
+from dashboard.views.blocks import Entries, View
 from dashboard.views.overview import FIRST, MAP, NUMBERS, POOLS, UNREAD, overview_report, pools_table
 from dashboard.views.pool_text import pools_by_urgency
+from dashboard.views.scope import only_scope
 from dashboard.views.summary import is_consistent
 from dashboard.views.table import sort_names
 from dashboard.web import draw, empty, links, markup, share, state
@@ -16,7 +19,14 @@ from dashboard.web.state import shared
 BY_URGENCY = ""  # no sort in the URL
 
 
-overview_view = shared(max_entries=8, has_times=True)(overview_report)
+@shared(max_entries=8, has_times=True)
+def overview_view(fleet: Fleet, name: str, sort: str, pool: str | None) -> View:
+    """Return the view of a fleet, or of one pool."""
+    if pool is None:
+        return overview_report(fleet, name, sort)
+    view = overview_report(only_scope(fleet, pool), name, sort)
+    headline = view.headline.replace("Fleet is consistent", f"{pool} is consistent")
+    return replace(view, headline=headline, context=replace(view.context, filters=((pages.POOL, pool),)))
 
 
 @shared(max_entries=4, has_times=True)
@@ -25,9 +35,9 @@ def pool_order(fleet: Fleet) -> tuple[str, ...]:
 
 
 @shared(max_entries=8, has_times=True)
-def prepared_sections(fleet: Fleet, name: str, sort: str) -> dict[str, draw.PreparedPieces]:
+def prepared_sections(fleet: Fleet, name: str, sort: str, pool: str | None) -> dict[str, draw.PreparedPieces]:
     """Return the sections as HTML: writing a thousand cells takes as long as all the rest of the page."""
-    return {each.anchor: draw.prepare_sections([each]) for each in overview_view(fleet, name, sort).parts}
+    return {each.anchor: draw.prepare_sections([each]) for each in overview_view(fleet, name, sort, pool).parts}
 
 
 def draw_page() -> None:
@@ -35,9 +45,10 @@ def draw_page() -> None:
     sort = links.read_choice(
         pages.SORT, [BY_URGENCY, *sort_names(each.title for each in pools_table(fleet, ()).columns)]
     )
-    view = overview_view(fleet, state.snapshot_name(), sort)
+    choices = (state.snapshot_name(), sort, links.scope())
+    view = overview_view(fleet, *choices)
     sections = {each.anchor: each for each in view.parts}
-    prepared = prepared_sections(fleet, state.snapshot_name(), sort)
+    prepared = prepared_sections(fleet, *choices)
     number, _, words = view.headline.partition("% ")
     title = f"<b>{markup.text(number)}%</b> {markup.text(words)}" if words else markup.text(view.headline)
     if is_consistent(fleet):

@@ -169,11 +169,12 @@ def test_an_unknown_pool_is_not_replaced_by_another() -> None:
     assert "Pool “nope” not found" in html(app)
     assert "chat-70b" not in html(app)
     assert not tables(app)
+    assert 'href="compare?pool=">Show all pools</a>' in html(app)
 
-    app.selectbox(key="other_pool").set_value("embed-8b")
 
-    assert "<h1>Compare embed-8b</h1>" in html(rerun(app))
-    assert address(app, "pool") == "embed-8b"
+def test_without_a_choice_compare_begins_no_scope_and_a_choice_names_its_pool_in_the_url() -> None:
+    assert opened(open_page(story(), "compare")) == []
+    assert opened(open_page(story(), "compare", search="block")) == ["compare?search=block&pool=chat-70b"]
 
 
 def test_equal_settings_with_different_block_hashes_are_a_measured_split() -> None:

@@ -1,0 +1,45 @@
+"""One pool of a fleet: what pages show of it, and what lies outside, so that no filter looks like an all-clear."""
+
+from collections import Counter
+from dataclasses import replace
+
+from dashboard.analysis.assembly import Fleet, only_pool
+from dashboard.fleet import ReplicaState
+from dashboard.fleet.formatting import count
+from dashboard.rules.findings import FAMILIES, Family, Finding, Severity, Tally
+from dashboard.views import pages
+from dashboard.views.summary import tally_text
+
+NOTHING_ELSE = "no findings"
+
+
+def only_scope(fleet: Fleet, pool: str) -> Fleet:
+    """Return one pool as a fleet, with every finding on it, also those that span pools."""
+    part = only_pool(fleet, pool)
+    found, suppressed = (
+        tuple(each for each in listed if pool in each.pools)
+        for listed in (fleet.inspection.findings, fleet.inspection.suppressed)
+    )
+    return replace(part, inspection=replace(part.inspection, findings=found, suppressed=suppressed))
+
+
+def outside_text(fleet: Fleet, pool: str, page: str) -> str:
+    """Return what a page would also show of other pools: `3 critical, 2 warnings`."""
+    if page == pages.REPLICAS:
+        states = Counter(each.state for each in fleet.replicas if each.pool != pool)
+        named = [(states[each], str(each)) for each in (ReplicaState.DOWN, ReplicaState.PARTIAL)]
+        total = count(states.total(), "replica")
+        return ", ".join([total, *(f"{number:,} {state}" for number, state in named if number)])
+    if page == pages.SETTINGS:
+        paths = {each.path for other in fleet.pools if other.name != pool for each in other.differences}
+        return f"{count(len(paths), 'setting')} with different values"
+    others = [each for each in fleet.inspection.findings if pool not in each.pools]
+    if page == pages.CAPACITY:
+        others = [each for each in others if FAMILIES[each.rule[:2]] is Family.CAPACITY]
+        return f"capacity findings: {_tally_text(others)}" if others else "no capacity findings"
+    return _tally_text(others) or NOTHING_ELSE
+
+
+def _tally_text(findings: list[Finding]) -> str:
+    counts = Counter(each.severity for each in findings)
+    return tally_text(Tally(counts[Severity.CRITICAL], counts[Severity.WARNING], counts[Severity.INFO]))
