@@ -172,8 +172,8 @@ def scopes(fleet: Fleet, finding: Finding) -> Mapping[str, Suppression]:
     return found
 
 
-def default_until(today: date) -> date:
-    return today + timedelta(days=DAYS)
+def default_until(today: date, days: int = DAYS) -> date:
+    return today + timedelta(days=days)
 
 
 def covered_text(fleet: Fleet, finding: Finding, entry: Suppression) -> str:

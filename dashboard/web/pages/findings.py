@@ -45,6 +45,7 @@ from dashboard.web.state import shared
 
 WIDTHS = (5, 7)  # shares of the list and of the finding that is open
 LONGEST_FIELD = 200  # characters of an owner or a reason
+PRESETS = (7, 30, 90)  # days of an acceptance
 NO_OWNER, NO_REASON = "OWNER", "REASON"  # to replace in the entry
 ACCEPTED = "Pages, metrics and <code>check</code> honor the entry until its date."
 SAVED = "Saved in {}. The finding is suppressed after the next poll, in a few seconds."
@@ -118,11 +119,12 @@ def _draw_acceptance(fleet: Fleet, listed: ListedFinding) -> None:
     with st.expander("Accept this finding"):
         entries = scopes(fleet, finding)
         scope = st.radio("Scope", list(entries), key=f"accept_scope_{listed.key}", format_func=one_line)
-        with st.container(horizontal=True, gap="small"):
+        with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
             owner = st.text_input("Owner", key=f"accept_owner_{listed.key}", max_chars=LONGEST_FIELD, width=160)
-            until = st.date_input(
-                "Until", default_until(service.now().date()), key=f"accept_until_{listed.key}", width=150
-            )
+            name = f"accept_until_{listed.key}"
+            until = st.date_input("Until", default_until(service.now().date()), key=name, width=150)
+            for days in PRESETS:
+                st.button(f"{days} days", key=f"{name}_{days}", on_click=_set_until, args=(name, days))
         reason = st.text_input("Reason", key=f"accept_reason_{listed.key}", max_chars=LONGEST_FIELD)
         if not isinstance(until, date):
             return
@@ -132,6 +134,10 @@ def _draw_acceptance(fleet: Fleet, listed: ListedFinding) -> None:
         st.html(f"<p>{markup.text(covered_text(fleet, finding, entry))}</p>")
         st.html(markup.pasted(suppression_yaml(entry)))
         _draw_save(entry, listed.key, is_complete=is_complete)
+
+
+def _set_until(name: str, days: int) -> None:
+    st.session_state[name] = default_until(service.now().date(), days)
 
 
 def _draw_save(entry: Suppression, key: str, *, is_complete: bool) -> None:

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,9 @@ def test_the_entry_that_accepts_a_finding_is_shown_at_once_and_has_owner_and_rea
     page = rerun(app)
     assert "owner: ann" in copied(page)[-1]
     assert "The entry suppresses this finding" in html(page)
+
+    page.button(key=f"accept_until_{key}_7").click()
+    assert rerun(page).date_input(key=f"accept_until_{key}").value == service.now().date() + timedelta(days=7)
 
 
 @pytest.fixture
