@@ -198,8 +198,8 @@ def _parts(fleet: Fleet) -> list[_PoolGroup]:
     """Return the pools of a fleet, those that prefill and decode together as one part."""
     together: dict[str, set[str]] = {pool.name: {pool.name} for pool in fleet.pools}
     for outcome in fleet.inspection.outcomes:
-        if BY_ID[outcome.rule].scope is Scope.PAIR:
-            both = set().union(*(together[pool] for pool in outcome.pools))
+        if outcome.rule in BY_ID and BY_ID[outcome.rule].scope is Scope.PAIR:  # a saved fleet may have other rules
+            both = set().union(*(together[pool] for pool in outcome.pools if pool in together))
             together |= dict.fromkeys(both, both)
     replicas, found = by_pool(fleet.replicas), defaultdict(list)
     for finding in fleet.inspection.findings:
@@ -207,7 +207,7 @@ def _parts(fleet: Fleet) -> list[_PoolGroup]:
             found[pool].append(finding)
     parts = []
     for pools in {min(each): sorted(each) for each in together.values()}.values():
-        findings = dict.fromkeys(each for pool in pools for each in found[pool])
+        findings = {each.id: each for pool in pools for each in found[pool]}.values()
         content = tuple(
             (
                 fleet.inspection.domains[pool],

@@ -159,7 +159,7 @@ def test_a_file_that_cannot_be_extended_is_reported_on_the_page_and_refused_in_t
         ({"search": "rule:PD", "pool": "deepseek-v3/decode"}, ["PD-02"]),
         ({"search": "rule:CO-01"}, ["CO-01"]),
         ({"search": "severity:critical block"}, ["RT-01"]),
-        ({"search": "severity:nonsense rule:removed", "pool": "removed"}, ["RT-05", "RT-01", "PD-02", "CO-01"]),
+        ({"search": "severity:nonsense rule:removed"}, ["RT-05", "RT-01", "PD-02", "CO-01"]),
     ],
 )
 def test_filters_of_the_url_narrow_the_list_and_invalid_ones_are_ignored(
