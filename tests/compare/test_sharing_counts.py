@@ -45,6 +45,7 @@ def counts_of(pool: DrawnPool, members: Sequence[Replica] | None = None, **more:
         pytest.param([({}, ["a"] * 2), ({REVISION: ABSENT}, ["a"])], (2, 0, 1), id="perhaps other weights"),
         pytest.param([({REVISION: ABSENT}, ["a"] * 2)], (0, 0, 2), id="perhaps other weights within a cohort"),
         pytest.param([({}, ["a"] * 2), ({MODEL: "org/other"}, ["a"] * 3)], (3, 2, 0), id="other weights"),
+        pytest.param([({MODEL: "a/m"}, ["a"] * 2), ({MODEL: "b/m"}, ["a"])], (3, 0, 0), id="a mirror of the model"),
         pytest.param([({}, [["a", "b"]] * 2)], (0, 2, 0), id="the ranks of a replica do not share"),
         pytest.param([({}, ["a"] * 2), ({}, [["a", "b"]])], (2, 1, 0), id="one of whose ranks does not share"),
         pytest.param([(RANDOM, [SILENT] * 2)], (0, 2, 0), id="random seeds"),
