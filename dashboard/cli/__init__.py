@@ -28,6 +28,7 @@ COMMANDS = {
     "diff": "diff",
     "report": "report",
     "history": "history",
+    "screenshot": "screenshot",
     "alert-test": "alert_test",
 }
 

@@ -1,7 +1,6 @@
-"""The screenshot example of docs/ci.md works."""
+"""The screenshot command of docs/ci.md works."""
 
-import os
-import shutil
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,35 +8,42 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.browser import NAMES
 from tests.docs_pages import code_blocks, docs_page
 from tests.e2e.frozen_fleets import STORY
 from tests.e2e.frozen_store import LATEST
-from tests.e2e.pictures import difference, read
+from tests.e2e.pictures import read
+from tests.serving import ROOT
 
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture
-def example() -> str:
-    """The program of the page."""
-    (program,) = code_blocks(docs_page("ci"), "python")
-    return program
+def _screenshot(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "dashboard", "screenshot", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def test_the_example_takes_the_same_picture_twice(frozen_url: str, example: str, tmp_path: Path) -> None:
-    """The example, with the URL and the Chromium of this machine."""
+def test_the_command_takes_the_same_picture_twice(frozen_url: str, tmp_path: Path) -> None:
     snapshot = httpx2.get(f"{frozen_url}/frozen/{STORY}", timeout=60, trust_env=False).json()[LATEST]
-    assert "localhost:8501" in example
-    program = example.replace("http://localhost:8501", frozen_url).replace("SNAPSHOT", snapshot)
-    installed = next((path for name in NAMES if (path := shutil.which(name))), None)
-    program = program.replace("launch()", f"launch(executable_path={installed!r}, args=['--no-sandbox'])")
+    (example,) = (each for each in code_blocks(docs_page("ci"), "sh") if " screenshot " in each)
+    *_, url, _, _ = shlex.split(example)
+    url = url.replace("http://localhost:8501", frozen_url).replace("SNAPSHOT", snapshot)
 
-    pictures = []
-    for _ in range(2):
-        subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=dict(os.environ), check=True)
-        pictures.append((tmp_path / "compare.png").read_bytes())
-    shown, again = (read(each) for each in pictures)
-    assert difference(shown, again) is None
+    for name in ("one.png", "two.png"):
+        done = _screenshot(url, "-o", str(tmp_path / name))
+        assert (done.returncode, done.stdout) == (0, "")
+    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
+    shown = read((tmp_path / "one.png").read_bytes())
     assert shown.size == (1600, 1000)
     assert len(shown.getcolors(1 << 20) or []) > 500, "the page is not drawn"
+
+
+def test_what_is_no_page_has_a_reason(frozen_url: str, tmp_path: Path) -> None:
+    file = str(tmp_path / "x.png")
+    for url, code, reason in (
+        ("localhost:8501", 2, "expected a URL of a running dashboard"),
+        ("http://127.0.0.1:9", 1, "cannot be opened"),
+        (f"{frozen_url}/healthz", 1, "not drawn within 2 s"),
+    ):
+        done = _screenshot(url, "-o", file, "--timeout", "2")
+        assert done.returncode == code
+        assert reason in done.stderr

@@ -23,6 +23,7 @@ COMMANDS = (
     "history stats",
     "history prune",
     "history export",
+    "screenshot",
     "alert-test",
 )
 WIDTH = 78  # of a terminal of 80 columns, as typer leaves two
