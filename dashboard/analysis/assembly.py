@@ -317,6 +317,7 @@ def only_pool(fleet: Fleet, name: str) -> Fleet:
         sharing={pool.name: fleet.sharing[pool.name] for pool in pools},
         capacity={pool.name: fleet.capacity[pool.name] for pool in pools},
         total=capacity_of(replicas),
+        plan=None,
     )
     if fleet.polled_at is None:
         return part

@@ -1,7 +1,8 @@
-"""The page Overview: the share of replicas that share prefixes, top findings, the map, pools, incomplete data."""
+"""The page Overview: the share of replicas that share prefixes, the fix plan, the map, pools, incomplete data."""
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.sums import PoolCapacity
@@ -11,7 +12,6 @@ from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
 from dashboard.rules.findings import Severity
 from dashboard.views import pages
 from dashboard.views.blocks import (
-    Block,
     Cell,
     Figure,
     Figures,
@@ -26,10 +26,10 @@ from dashboard.views.capacity_text import device_words
 from dashboard.views.context import context_of
 from dashboard.views.excluded import unread_entries
 from dashboard.views.filters import write_filter
-from dashboard.views.finding_list import brief_entries, list_findings, top_findings
 from dashboard.views.fleet_map import fleet_map, row_text
 from dashboard.views.help import BASIS, COHORT, POOL, SHARE, glossary
 from dashboard.views.names import brief
+from dashboard.views.plan import plan_section
 from dashboard.views.pool_comparison import worst_by_path
 from dashboard.views.pool_text import (
     is_doubtful,
@@ -55,7 +55,7 @@ from dashboard.views.summary import (
 from dashboard.views.table import Field, sort_table, to_table
 
 MOST_COHORTS = 6  # named in a cell; more are counted
-NUMBERS, FIRST, MAP, POOLS, UNREAD = "numbers", "first", "map", "pools", "not-read"  # anchors
+NUMBERS, MAP, POOLS, UNREAD = "numbers", "map", "pools", "not-read"  # anchors
 MOST_UNREAD = 8  # groups of replicas with incomplete data
 
 
@@ -63,7 +63,7 @@ def overview_report(fleet: Fleet, name: str = "", sort: str = "") -> View:
     """Return the view of a fleet. `name` is the snapshot's; `sort` is one of the table of pools, empty: by urgency."""
     unread = incomplete_replicas(fleet)
     pools = pools_by_urgency(fleet)
-    parts = [Section(NUMBERS, "Summary", (Figures(summary_figures(fleet)),)), _top_findings(fleet)]
+    parts = [Section(NUMBERS, "Summary", (Figures(summary_figures(fleet)),)), _plan(fleet)]
     if fleet.pools:
         note = (Piece("one cell per replica, by its worst finding "), Piece("As a table", link=page(pages.REPLICAS)))
         parts.append(Section(MAP, "Fleet", (fleet_map(fleet, pools),), note=note))
@@ -121,14 +121,10 @@ def overview_figures(fleet: Fleet) -> tuple[Figure, ...]:
     )
 
 
-def _top_findings(fleet: Fleet) -> Section:
-    known = list_findings(fleet)
-    groups = top_findings(known)
-    blocks: list[Block] = [brief_entries(groups, known.names)] if groups else [calm_paragraph(fleet)]
-    if left := len(known.active) - sum(map(len, groups)):
-        number = count(left, "more finding" if groups else "finding")
-        blocks.append(Paragraph((Piece(number, link=page(pages.FINDINGS)),)))
-    return Section(FIRST, "Top findings", tuple(blocks))
+def _plan(fleet: Fleet) -> Section:
+    """Return the fix plan; without a finding what that is based on."""
+    found = plan_section(fleet)
+    return found if fleet.inspection.findings else replace(found, content=(calm_paragraph(fleet),), note=())
 
 
 def _replicas(counts: Coverage) -> Figure:

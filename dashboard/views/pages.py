@@ -80,7 +80,7 @@ RANGE = "range"  # of a timeline
 
 # Choices that a page reads, besides the pool; it ignores all others.
 _OWN: dict[str, set[str]] = {
-    OVERVIEW: {SORT},
+    OVERVIEW: {SORT, CAUSE},
     FINDINGS: {SEARCH, RULES, FINDING, SORT},
     COMPARE: {CHOSEN, SHOW, SEARCH, SECTION, ORIGIN, REFERENCE, COLUMNS, PATH, COHORT, CONVERGE, RANGE},
     CAPACITY: {MEASURE, LENGTH, PER},
@@ -98,7 +98,7 @@ _OWN: dict[str, set[str]] = {
 KNOWN = {page: {POOL, *own} for page, own in _OWN.items()}  # the pool is the scope of all pages: the header shows it
 SCOPED = {OVERVIEW, FINDINGS, COMPARE, CAPACITY, REPLICAS, SETTINGS, TIMELINE}  # pages of all pools or of that one
 
-DIALOGS = {COMPARE: (PATH, COHORT), SNAPSHOTS: (MANAGE,)}  # choices that open a dialog
+DIALOGS = {OVERVIEW: (CAUSE,), COMPARE: (PATH, COHORT), SNAPSHOTS: (MANAGE,)}  # choices that open a dialog
 
 # Choices that every page reads: navigate.js and `links.to` add them to each link.
 SNAPSHOT = "snapshot"  # the frozen fleet to show

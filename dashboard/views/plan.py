@@ -31,15 +31,13 @@ WORDS = {Severity.CRITICAL: "critical", Severity.WARNING: "warning", Severity.IN
 def plan_section(fleet: Fleet, most: int = MOST_CAUSES) -> Section:
     """Return the first causes of a fleet's plan, a line each that opens the cause, and how many more there are."""
     plan = plan_of(fleet)
-    shown = [_brief(fleet, number, cause) for number, cause in enumerate(plan.causes[:most], 1)]
-    left = len(plan.causes) - len(shown)
-    blocks: list[Block] = [Paragraph((Piece(plan_text(plan), Style.MUTED),))]
-    if shown:
-        blocks.append(Entries(tuple(shown)))
-    if left:
-        more = page(pages.FINDINGS)
-        blocks.append(Paragraph((Piece(f"{left:,} more", link=more),)))
-    return Section(PLAN, "Fix plan", tuple(blocks))
+    shown = [_brief(number, cause) for number, cause in enumerate(plan.causes[:most], 1)]
+    rest = [_brief(number, cause) for number, cause in enumerate(plan.causes[most:], most + 1)]
+    every = Piece(f"All {count(len(fleet.inspection.findings), 'finding')}", link=page(pages.FINDINGS))
+    more = Section("plan-more", f"{len(rest):,} more", (Entries(tuple(rest)),), is_aside=True)
+    return Section(
+        PLAN, "Fix plan", (Entries(tuple(shown)),), (more,) if rest else (), note=(Piece(f"{plan_text(plan)} "), every)
+    )
 
 
 def plan_view(fleet: Fleet, plan: Plan, pool: str = "") -> View:
@@ -66,11 +64,11 @@ def plan_text(plan: Plan) -> str:
     return f"{' and '.join(parts)}; {count(restarts, 'replica')} to restart"
 
 
-def _brief(fleet: Fleet, number: int, cause: Cause) -> Entry:
+def _brief(number: int, cause: Cause) -> Entry:
     link = Link(Kind.PAGE, pages.OVERVIEW, choices=((pages.CAUSE, cause.key),), anchor=anchor_of(cause))
     return Entry(
         tone=Tone(cause.severity),
-        head=title_of(fleet, cause),
+        head=title_of(cause),
         side=effect_text(cause),
         lines=(why_text(cause),),
         link=link,
@@ -82,9 +80,9 @@ def anchor_of(cause: Cause) -> str:
     return f"cause-{slug(cause.key)}"
 
 
-def title_of(fleet: Fleet, cause: Cause) -> Text:
+def title_of(cause: Cause) -> Text:
     """Return what to do: `Restart 2 replicas of chat with --block-size 16`; of an action what it is about."""
-    pools = _pools_text(fleet, cause)
+    pools = _pools_text(cause)
     if not cause.fixes:
         sentences = {each.remedy.sentence.partition(". ")[0].partition(": ")[0] for each in cause.findings}
         what = with_code(sentences.pop().rstrip(".")) if len(sentences) == 1 else _without_stop(text_of(cause.findings))
@@ -99,8 +97,8 @@ def _without_stop(text: Text) -> Text:
     return (*rest, last._replace(text=last.text.removesuffix(".")))
 
 
-def _pools_text(fleet: Fleet, cause: Cause) -> Text:
-    names = fleet.pools_of(cause.replicas)
+def _pools_text(cause: Cause) -> Text:
+    names = sorted({each for finding in cause.findings for each in finding.pools})
     if not names:
         return ()
     if len(names) <= MOST_POOLS:
@@ -192,7 +190,7 @@ def cause_section(fleet: Fleet, number: int, cause: Cause) -> Section:
     parts.append(
         Section(f"{anchor_of(cause)}-findings", count(len(cause.findings), "finding"), (found,), is_aside=True)
     )
-    title = "".join(piece.text for piece in title_of(fleet, cause))
+    title = "".join(piece.text for piece in title_of(cause))
     return Section(anchor_of(cause), f"{number}. {title}", tuple(blocks), tuple(parts))
 
 

@@ -1,14 +1,16 @@
-"""Overview: the share of replicas that share prefixes, the top findings, the map of the fleet, and its pools."""
+"""Overview: the share of replicas that share prefixes, the fix plan, the map of the fleet, and its pools."""
 
 from dataclasses import replace
 
 import streamlit as st
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.plan import plan_of
 from dashboard.fleet import ReplicaState
 from dashboard.views import pages
-from dashboard.views.blocks import Entries, View
-from dashboard.views.overview import FIRST, MAP, NUMBERS, POOLS, UNREAD, overview_report, pools_table
+from dashboard.views.blocks import Entries, Section, View
+from dashboard.views.overview import MAP, NUMBERS, POOLS, UNREAD, overview_report, pools_table
+from dashboard.views.plan import PLAN, cause_section
 from dashboard.views.pool_text import pools_by_urgency
 from dashboard.views.scope import only_scope
 from dashboard.views.summary import is_consistent
@@ -24,7 +26,8 @@ def overview_view(fleet: Fleet, name: str, sort: str, pool: str | None) -> View:
     """Return the view of a fleet, or of one pool."""
     if pool is None:
         return overview_report(fleet, name, sort)
-    view = overview_report(only_scope(fleet, pool), name, sort)
+    part = replace(only_scope(fleet, pool), plan=plan_of(fleet).of_pool(pool))
+    view = overview_report(part, name, sort)
     headline = view.headline.replace("Fleet is consistent", f"{pool} is consistent")
     return replace(view, headline=headline, context=replace(view.context, filters=((pages.POOL, pool),)))
 
@@ -38,6 +41,27 @@ def pool_order(fleet: Fleet) -> tuple[str, ...]:
 def prepared_sections(fleet: Fleet, name: str, sort: str, pool: str | None) -> dict[str, draw.PreparedPieces]:
     """Return the sections as HTML: writing a thousand cells takes as long as all the rest of the page."""
     return {each.anchor: draw.prepare_sections([each]) for each in overview_view(fleet, name, sort, pool).parts}
+
+
+def draw_cause(fleet: Fleet) -> None:
+    """Open the cause that the URL names; it stays there, so that the link can be shared."""
+    key = st.query_params.get(pages.CAUSE)
+    numbered = enumerate(plan_of(fleet).causes, 1)
+    found = next(((number, each) for number, each in numbered if each.key == key), None) if key else None
+    if found is not None:
+        st.dialog("Fix plan", width="large", on_dismiss=close)(_draw_cause)(cause_section(fleet, *found))
+    elif key:
+        st.html(markup.notice("info", markup.text("The plan no longer has this cause.")))
+
+
+def _draw_cause(section: Section) -> None:
+    st.html(draw.heading_of(section))
+    draw.draw_blocks(section.blocks, "cause")
+    draw.draw_sections(section.parts, "cause_parts")
+
+
+def close() -> None:
+    st.query_params.pop(pages.CAUSE, None)
 
 
 def draw_page() -> None:
@@ -55,15 +79,16 @@ def draw_page() -> None:
         title = f"{markup.glyph('good')} {title}"
     head = markup.heading(title, markup.text(view.lead))
     st.html(f'<div class="overview-head">{head}{draw.html_of(sections[NUMBERS].blocks)}</div>')
-    has_findings = any(isinstance(block, Entries) for block in sections[FIRST].blocks)
+    has_findings = any(isinstance(block, Entries) for block in sections[PLAN].blocks)
     if has_findings or any(pool.cohorts for pool in fleet.pools):
         with st.container(key="first"):
-            draw.draw_prepared(prepared[FIRST], "first")
+            draw.draw_prepared(prepared[PLAN], "first")
     elif any(replica.state is ReplicaState.UP for replica in fleet.replicas):
         empty.no_settings_reported("fleet") if fleet.pools else empty.no_pool_labels()
     for anchor in (MAP, POOLS, UNREAD):
         if anchor in sections:
             with st.container(key=anchor.replace("-", "_")):
                 draw.draw_prepared(prepared[anchor], anchor)
+    draw_cause(fleet)
     empty.draw_guide()
     share.offer(lambda: view)

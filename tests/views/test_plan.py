@@ -1,0 +1,94 @@
+"""The fix plan in words; that of the simulated fleet is a golden file."""
+
+from dataclasses import replace
+
+import pytest
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.causes import Plan
+from dashboard.analysis.plan import plan_of
+from dashboard.fleet.pieces import to_plain
+from dashboard.views.blocks import Entries, Section
+from dashboard.views.overview import overview_report
+from dashboard.views.plan import MOST_CAUSES, cause_section, effect_text, plan_section, plan_text, title_of
+from tests.analysis.whatif.pools import LARGER, pool_of
+from tests.builders import alike, document, fleet, replica
+from tests.views.walking import part
+
+BLOCKS, SEQS = {"cache_config.block_size": 16}, "scheduler_config.max_num_seqs"
+
+
+def entries(section: Section) -> Entries:
+    return next(block for block in section.blocks if isinstance(block, Entries))
+
+
+def titles(found: Fleet) -> list[str]:
+    return [to_plain(title_of(each)) for each in plan_of(found).causes if each.fixes]
+
+
+def test_the_first_causes_are_shown_and_the_rest_folded(demo_fleet: Fleet) -> None:
+    section = plan_section(demo_fleet)
+    total = len(plan_of(demo_fleet).causes)
+
+    assert len(entries(section).items) == MOST_CAUSES
+    assert [(each.title, each.is_aside) for each in section.parts] == [(f"{total - MOST_CAUSES} more", True)]
+    assert plan_text(plan_of(demo_fleet)) in to_plain(section.note)
+
+
+def test_pools_are_named_up_to_two_and_then_counted() -> None:
+    documents = document(BLOCKS), document(LARGER)
+
+    def pools(number: int) -> Fleet:
+        members = [
+            each
+            for place in range(number)
+            for each in (
+                *alike(f"p{place}", 3, documents[0]),
+                replica(f"odd-{place}", document=documents[1], pool=f"p{place}"),
+            )
+        ]
+        return fleet(members, documents)
+
+    assert titles(pools(2)) == ["Restart 2 replicas of p0 and p1 with --block-size 16"]
+    assert titles(pools(3)) == ["Restart 3 replicas in 3 pools with --block-size 16"]
+
+
+@pytest.mark.parametrize(
+    ("odd", "usual", "title"),
+    [
+        ({SEQS: 64}, {SEQS: 256}, "with --max-num-seqs 256"),
+        (
+            {"cache_config.kv_offloading_size": 64.0},
+            {"cache_config.kv_offloading_size": None},
+            "without --kv-offloading-size",
+        ),
+    ],
+)
+def test_a_title_says_what_to_set_and_what_to_remove(
+    odd: dict[str, object], usual: dict[str, object], title: str
+) -> None:
+    assert any(each.endswith(title) for each in titles(pool_of({**BLOCKS, **odd}, {**BLOCKS, **usual})))
+
+
+def test_choices_are_named_in_their_order() -> None:
+    found = pool_of(LARGER, BLOCKS, number=1)
+    (cause,) = (each for each in plan_of(found).causes if each.fixes)
+
+    shown = [each.title for each in cause_section(found, 1, cause).parts if not each.is_aside]
+    assert shown == ["Recommended: with --block-size 16", "Or: with --block-size 32"]
+
+
+def test_new_findings_are_part_of_the_effect(demo_fleet: Fleet) -> None:
+    cause = plan_of(demo_fleet).causes[0]
+    worse = replace(cause, fixes=(replace(cause.fixes[0], new=cause.findings, tokens=(-1_000, 2_000)),))
+
+    assert effect_text(worse).split("\n") == ["fixes 1 critical", "1 critical new", "−1.0 k to +2.0 k KV tokens"]
+
+
+def test_without_findings_there_is_nothing_to_fix() -> None:
+    own = document(BLOCKS)
+    calm = fleet(alike("chat", 3, own), [own])
+    calm = replace(calm, inspection=replace(calm.inspection, findings=()))
+
+    assert plan_of(calm) == Plan()
+    assert not any(isinstance(block, Entries) for block in part(overview_report(calm), "plan").blocks)
