@@ -161,7 +161,7 @@ def test_a_live_side_has_a_clock_and_updates(kept: Kept) -> None:
     app = kept.visit()
 
     assert " · after: live, data as of 2026-03-02T11:42:13Z, 4 of 4 answered · " in footer(app)
-    assert header(app).endswith("→ live · 4 of 4 · data as of 11:42:13 UTC (0 s ago)")
+    assert header(app).endswith("→ live · 4 of 4 · data as of 11:42:13 UTC · 0 s ago")
     assert is_updating(app)
 
 

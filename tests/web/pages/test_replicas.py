@@ -112,7 +112,7 @@ def test_a_clicked_name_opens_the_replica_and_a_tick_opens_nothing(
     if clicked is not None:
         app.session_state[f"{TABLE}_name"] = {"row": clicked, "label": "name"}
 
-    expected = [] if row is None else [f"replica?replica=http%3A%2F%2F{names.iloc[row]}%3A8000"]
+    expected = [] if row is None else [f"replica?replica=http%3A%2F%2F{names.iloc[row]}%3A8000&pool=gemma-27b"]
     assert opened(rerun(app)) == expected
 
 
