@@ -8,7 +8,6 @@ from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import one_line
 from dashboard.fleet.pieces import Kind, Link
 from dashboard.views import pages
@@ -182,11 +181,6 @@ def bind_several(name: str, options: Sequence[str]) -> dict[str, Any]:
 def read_choice(name: str, options: Sequence[str], *, default: str | None = None) -> str:
     """Return a choice of the URL without a widget, or before it is drawn."""
     return str(_read(name, options, fallback=options[0] if default is None else default))
-
-
-def read_pool(fleet: Fleet) -> str | None:
-    """Return the pool that all pages are limited to; None for every pool."""
-    return read_choice(pages.POOL, ["", *(pool.name for pool in fleet.pools)]) or None
 
 
 def draw_segments(label: str, name: str, options: Sequence[str]) -> str:

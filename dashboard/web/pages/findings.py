@@ -76,7 +76,7 @@ def choose(fleet: Fleet, known: FindingList) -> FindingFilter:
     start = range_start(fleet, "".join(search.chosen.get("new", ())[-1:]))
     if text := history_text(fleet, start):
         st.html(f'<div class="foot">{markup.text(text)}</div>')
-    return FindingFilter(search, links.read_pool(fleet), start)
+    return FindingFilter(search, links.scope(), start)
 
 
 def _draw_sort(fleet: Fleet) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count, one_line
 from dashboard.views import pages
 from dashboard.views.replicas import (
@@ -30,7 +29,7 @@ WORST_FIRST = ""  # no sort in the URL
 known_rows = shared(max_entries=4, has_times=True)(replica_rows)
 
 
-def choose(fleet: Fleet, rows: pd.DataFrame) -> ReplicaChoice:
+def choose(rows: pd.DataFrame) -> ReplicaChoice:
     """Draw the search box with its filters, the sort and the columns, and return the choice."""
     sorts, picked = [WORST_FIRST, *SORTS], list[str]()
 
@@ -39,7 +38,7 @@ def choose(fleet: Fleet, rows: pd.DataFrame) -> ReplicaChoice:
         picked.extend(_several("Columns", pages.COLUMNS, TITLES[1:]))
 
     search = filter_box.draw_box(replica_keys(rows), "state:down version:0.32", draw_more)
-    return ReplicaChoice(search, links.read_pool(fleet), links.read_choice(pages.SORT, sorts), tuple(picked))
+    return ReplicaChoice(search, links.scope(), links.read_choice(pages.SORT, sorts), tuple(picked))
 
 
 def _several(label: str, name: str, options: Sequence[str]) -> tuple[str, ...]:
@@ -58,7 +57,7 @@ def draw_page() -> None:
     fleet = state.fleet()
     head = st.container()
     rows = known_rows(fleet)
-    choice = choose(fleet, rows)
+    choice = choose(rows)
     name = state.snapshot_name()
     view = replicas_report(fleet, choice, rows=rows, name=name)
     shown = chosen_rows(rows, choice)
