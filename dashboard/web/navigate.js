@@ -9,6 +9,7 @@ const POOL = "pool"; // the scope of every page; an empty one in a link leaves i
 const SEARCH_PAGE = "find", SEARCH = ".search-everything", FIELD = ".st-key-search_box input";
 const status = Object.assign(document.createElement("div"), { className: "said", role: "status" });
 let hasFocused = false;
+let compared = null; // the search on Compare, which it has again when a reader comes back
 const AGES = [[86_400, "d"], [3_600, "h"], [60, "min"], [1, "s"]]; // as in formatting.py
 let pageNames = [];
 let ahead = null; // ms by which the server's clock is ahead of the browser's; null: the page shows times
@@ -27,6 +28,10 @@ function carried(link) {
     if (here.has(name) && !address.searchParams.has(name)) address.searchParams.set(name, here.get(name));
   }
   if (!address.searchParams.get(POOL)) address.searchParams.delete(POOL);
+  if (isPage) {
+    if (pageOf(window.location) === "compare") compared = here.get("search");
+    if (pageOf(address) === "compare" && compared) address.searchParams.set("search", compared);
+  }
   return address.href;
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -68,3 +70,18 @@ def test_the_chosen_pool_is_in_the_url_without_an_entry_in_the_history(page: Pag
     expect(page.get_by_role("radio", name="Only differences")).to_be_checked()
     page.go_back()
     expect(page).to_have_url(f"{frozen_url}/")
+
+
+def test_the_search_is_there_again_after_another_page(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/compare?pool=chat-70b&search=block")
+    for name, path in (("Findings", "/findings"), ("Compare", "/compare.*search=block")):
+        page.get_by_role("link", name=name, exact=True).click()
+        expect(page).to_have_url(re.compile(path))
+
+
+def test_only_the_table_scrolls_sideways_on_a_phone(browser: Browser, frozen_url: str) -> None:
+    with tab(browser, width=390) as page:
+        for path in ("compare?pool=chat-70b", "capacity"):
+            visit(page, f"{frozen_url}/{path}")
+
+            assert page.locator("[data-testid=stMain]").evaluate("e => e.scrollWidth - e.clientWidth") == 0
