@@ -162,6 +162,14 @@ function finishPage() {
   }
 }
 
+// The skip link leads to the title of the page.
+function skip(event) {
+  const title = event.target.closest?.("[data-testid=stSkipToContent]") && document.querySelector(".page-head h1");
+  if (!title) return;
+  title.tabIndex = -1;
+  setTimeout(() => title.focus()); // after Streamlit's own focus
+}
+
 // Escape closes a glossary tooltip.
 function close(event) {
   if (event.key === "Escape" && document.activeElement?.matches("dfn.term")) document.activeElement.blur();
@@ -185,6 +193,7 @@ export default function ({ data }) {
   document.addEventListener("click", follow, true);
   document.addEventListener("click", copy);
   document.addEventListener("click", chooseTheme);
+  document.addEventListener("click", skip);
   document.addEventListener("pointerover", prepare);
   document.addEventListener("focusin", prepare);
 }

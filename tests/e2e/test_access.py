@@ -27,6 +27,7 @@ def test_the_first_tab_stop_skips_the_header(page: Page, frozen_url: str) -> Non
 
     assert page.evaluate("document.activeElement.textContent") == "Skip to main content"
     page.keyboard.press("Enter")
+    expect(page.locator(".page-head h1")).to_be_focused()
     page.keyboard.press("Tab")
     assert page.evaluate("document.querySelector('[data-testid=stMain]').contains(document.activeElement)")
 
