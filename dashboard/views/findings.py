@@ -55,6 +55,7 @@ from dashboard.views.finding_text import (
 )
 from dashboard.views.help import COHORT, SEVERITY, glossary
 from dashboard.views.names import MOST_NAMED, brief, in_natural_order, names_of
+from dashboard.views.plan import causes_section
 from dashboard.views.pool_text import context_text, trait_paragraphs
 from dashboard.views.rules import error_blocks, outcome_table, rule_section
 from dashboard.views.settings import affected_section
@@ -233,6 +234,7 @@ def finding_section(fleet: Fleet, known: FindingList, listed: ListedFinding, cho
     why = [Paragraph(with_code(finding.why)), *([Paragraph((Piece(context, Style.MUTED),))] if context else [])]
     parts = [
         Section("remedy", f"What to do{here}", _remedy(finding.remedy)),
+        *causes_section(fleet, finding),
         *([Section("group", count(len(group), "finding"), (_group_table(group, choices),))] if group[1:] else []),
         Section("why", "Why it matters here", tuple(why)),
         Section("evidence", "Evidence", evidence_blocks(fleet, known, finding)),

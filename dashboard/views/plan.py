@@ -40,6 +40,13 @@ def plan_section(fleet: Fleet, most: int = MOST_CAUSES) -> Section:
     )
 
 
+def causes_section(fleet: Fleet, finding: Finding) -> tuple[Section, ...]:
+    """Return the causes that end a finding, of which settings can end it; empty without any."""
+    numbered = enumerate(plan_of(fleet).causes, 1)
+    own = [_brief(number, each) for number, each in numbered if each.fixes and finding in each.findings]
+    return (Section(PLAN, "Fix plan", (Entries(tuple(own)),)),) if own else ()
+
+
 def plan_view(fleet: Fleet, plan: Plan, pool: str = "") -> View:
     """Return the whole plan, every cause with what to change: for a terminal and as Markdown."""
     parts = [cause_section(fleet, number, cause) for number, cause in enumerate(plan.causes, 1)]
