@@ -210,7 +210,7 @@ def _parts(fleet: Fleet) -> list[_PoolGroup]:
         findings = {each.id: each for pool in pools for each in found[pool]}.values()
         content = tuple(
             (
-                fleet.inspection.domains[pool],
+                fleet.inspection.domains.get(pool),
                 tuple(sorted(Counter((str(each.document), each.fresh) for each in replicas[pool]).items())),
                 tuple((each.rule, each.severity, each.paths, len(each.replicas)) for each in found[pool]),
             )

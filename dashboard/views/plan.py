@@ -72,7 +72,7 @@ def plan_text(plan: Plan) -> str:
 
 
 def _brief(number: int, cause: Cause) -> Entry:
-    link = Link(Kind.PAGE, pages.OVERVIEW, choices=((pages.CAUSE, cause.key),), anchor=anchor_of(cause))
+    link = Link(Kind.PAGE, pages.OVERVIEW, choices=((pages.CAUSE, cause.key),))
     return Entry(
         tone=Tone(cause.severity),
         head=title_of(cause),

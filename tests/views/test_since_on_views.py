@@ -19,7 +19,6 @@ from dashboard.views.compare import cohort_blocks, compare_report, setting_block
 from dashboard.views.context import context_of
 from dashboard.views.finding_list import FindingFilter, group_findings, list_findings, newest_of, sort_findings
 from dashboard.views.findings import finding_section, findings_report, list_section
-from dashboard.views.overview import overview_report
 from dashboard.views.replica import replica_report
 from dashboard.views.replicas import ReplicaChoice, replica_rows, replicas_data, replicas_report
 from dashboard.views.review import FINDINGS, agenda_counts, review_report
@@ -262,7 +261,7 @@ def test_findings_that_changed_have_the_times_of_the_fleet_that_has_them() -> No
     ]
 
 
-@pytest.mark.parametrize("make", [findings_report, overview_report, review_report, replicas_report])
+@pytest.mark.parametrize("make", [findings_report, review_report, replicas_report])
 def test_without_a_history_nothing_is_shown(make: object) -> None:
     """The story differs in what it says, but never has a word on time."""
     assert callable(make)

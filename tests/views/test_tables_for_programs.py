@@ -18,7 +18,6 @@ from dashboard.views.blocks import View
 from dashboard.views.capacity import capacity_report
 from dashboard.views.finding_text import COLUMNS
 from dashboard.views.findings import findings_report
-from dashboard.views.overview import overview_report
 from dashboard.views.review import review_report
 from tests.builders import alike, document, engine, fleet, replica, story
 from tests.docs_pages import schema
@@ -67,14 +66,14 @@ def test_a_finding_of_a_rule_on_the_whole_fleet_has_its_pools() -> None:
     assert {row["pools"] for row in rows_of(report, "findings.csv")} == {"chat-70b"}
 
 
-@pytest.mark.parametrize("view", [review_report, findings_report, overview_report])
+@pytest.mark.parametrize("view", [review_report, findings_report])
 def test_findings_have_the_same_columns_in_every_file_the_worst_first(view: Callable[[Fleet], View]) -> None:
     built = inspected_story()
     rows = rows_of(view(built), "findings.csv")
     ids = [each.id for each in built.inspection.findings]
 
     assert list(rows[0]) == FIELDS
-    assert [row["id"] for row in rows] == (ids[: len(rows)] if view is overview_report else ids)
+    assert [row["id"] for row in rows] == ids
 
 
 def test_suppressed_findings_have_owner_date_and_reason_and_are_complete() -> None:

@@ -28,7 +28,7 @@ def test_no_findings_is_good_only_where_settings_were_compared() -> None:
     clean = with_findings(fleet(alike("chat", 3, document()), [document()]), outcomes=(outcome(pool="chat"),))
     silent = inspected(fleet([replica("chat-1"), replica("chat-2")]), NOW)
 
-    assert text_of(part(overview_report(clean), "first")).endswith("No findings from 1 rule.")
+    assert text_of(part(overview_report(clean), "plan")).endswith("No findings from 1 rule.")
     assert "No findings. 1 rule evaluated." in text_of(part(findings_report(clean), "findings"))
     assert "not-read" not in {each.anchor for each in overview_report(clean).parts}
     assert overview_report(silent).headline == "No rule was evaluated"
