@@ -56,10 +56,6 @@ class _Change(NamedTuple):
     alike: Sequence[Sequence[_PoolGroup]]
     proposing: Collection[str]
 
-    @property
-    def replicas(self) -> frozenset[str]:
-        return frozenset(each.id for restart in self.restarts.values() for each in restart.restarting)
-
 
 class _Effect(NamedTuple):
     """Findings that end, new ones, and those of which only the restart tells; replicas gained by pool."""
@@ -142,9 +138,7 @@ def _actions(findings: Iterable[Finding]) -> Iterator[Cause]:
 def _proposals(fleet: Fleet) -> Mapping[tuple[str, ...], _Proposal]:
     """Return what the remedies of findings set, by the settings of the recommended way. Equal ones are one."""
     found: dict[tuple[str, ...], _Proposal] = {}
-    members: dict[str, list[Replica]] = defaultdict(list)
-    for each in fleet.replicas:
-        members[each.pool or ""].append(each)
+    members = by_pool(fleet.replicas)
     for finding in fleet.inspection.findings:
         ways = [each for each in finding.remedy.ways if _can_be_set(fleet, each)]
         if not ways:
@@ -156,7 +150,7 @@ def _proposals(fleet: Fleet) -> Mapping[tuple[str, ...], _Proposal]:
         ids = set(finding.replicas)
         for pool in finding.pools:
             for number, way in enumerate(ways):
-                concerned = [each for each in members[pool] if way.is_everywhere or each.id in ids]
+                concerned = [each for each in members.get(pool, ()) if way.is_everywhere or each.id in ids]
                 if wanted := {each.id: dict(own) for each in concerned if (own := _missing(fleet, each, way))}:
                     _add(proposal.choices[pool], number, wanted)
     return {paths: each for paths, each in found.items() if each.choices}
@@ -225,9 +219,10 @@ def _change_of(
 ) -> _Change:
     restarts: dict[str, PoolRestart] = {}
     known: Applied = {}
+    members = by_pool(fleet.replicas)
     alike: dict[object, list[_PoolGroup]] = defaultdict(list)
     for part in parts:
-        own = {pool: _restart(fleet, pool, wanted[pool], known) for pool in part.pools if pool in wanted}
+        own = {pool: _restart(fleet, members[pool], wanted[pool], known) for pool in part.pools if pool in wanted}
         if own:
             restarts |= own
             alike[part.content, tuple(_shape(own.get(pool)) for pool in part.pools)].append(part)
@@ -339,9 +334,8 @@ def _not_sharing(fleet: Fleet, pool: str) -> int:
     return fleet.sharing_counts[pool].not_sharing
 
 
-def _restart(fleet: Fleet, pool: str, wanted: Wanted, known: Applied) -> PoolRestart:
+def _restart(fleet: Fleet, members: Sequence[Replica], wanted: Wanted, known: Applied) -> PoolRestart:
     """Return the restart of some replicas of a pool. Equal documents of pools with equal documents change once."""
-    members = [each for each in fleet.replicas if each.pool == pool]
     documents = {key: fleet.documents[key] for key in sorted({each.document for each in members if each.document})}
     changes: dict[str, tuple[SettingChange, ...]] = {}
     after: dict[str, Document] = {}

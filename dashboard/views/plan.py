@@ -1,6 +1,5 @@
 """The fix plan: causes with their changes and predicted effect, on pages, in exports and on the command line."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dashboard.analysis.assembly import Fleet
@@ -16,6 +15,7 @@ from dashboard.views.context import context_of
 from dashboard.views.finding_list import text_of
 from dashboard.views.finding_text import rule_title, with_code
 from dashboard.views.names import MOST_NAMED, brief, names_of, replica_names, replica_text, slug
+from dashboard.views.summary import found_text
 from dashboard.views.whatif import paste_notes, pasted, span_text
 
 PLAN = "plan"  # anchor
@@ -24,8 +24,7 @@ MOST_POOLS = 2  # of a title by name
 MOST_VALUES = 3  # flags and variables of a title
 NOT_PREDICTED = "effect not predicted"
 READ_ONLY = "Nothing is changed from here: paste the change, restart the replicas, look again."
-NO_CAUSES = "No findings: nothing to fix."
-WORDS = {Severity.CRITICAL: "critical", Severity.WARNING: "warning", Severity.INFO: "info"}
+NO_CAUSES = "No findings: nothing to fix"
 
 
 def plan_section(fleet: Fleet, most: int = MOST_CAUSES) -> Section:
@@ -62,7 +61,7 @@ def plan_view(fleet: Fleet, plan: Plan, pool: str = "") -> View:
 def plan_text(plan: Plan) -> str:
     """Return `3 critical causes and 10 others; 12 replicas to restart`."""
     if not plan.causes:
-        return NO_CAUSES.rstrip(".")
+        return NO_CAUSES
     critical = sum(each.severity is Severity.CRITICAL for each in plan.causes)
     others = len(plan.causes) - critical
     parts = [count(critical, "critical cause")] if critical else []
@@ -162,23 +161,12 @@ def effect_text(cause: Cause) -> str:
     if not cause.fixes:
         return NOT_PREDICTED
     fix = cause.fixes[0]
-    lines = [f"fixes {counted(fix.fixed)}"]
+    lines = [f"fixes {found_text(fix.fixed)}"]
     if fix.new:
-        lines.append(f"{counted(fix.new)} new")
+        lines.append(f"{found_text(fix.new)} new")
     if any(fix.tokens):
         lines.append(f"{span_text(*fix.tokens, is_short=True)} KV tokens")
     return "\n".join(lines)
-
-
-def counted(findings: Iterable[Finding]) -> str:
-    """Return `1 critical, 2 warnings`."""
-    numbers = Counter(each.severity for each in findings)
-    plural = {Severity.WARNING: "warnings"}
-    return ", ".join(
-        f"{numbers[each]:,} {plural.get(each, WORDS[each]) if numbers[each] > 1 else WORDS[each]}"
-        for each in Severity
-        if numbers[each]
-    )
 
 
 def cause_section(fleet: Fleet, number: int, cause: Cause) -> Section:
@@ -205,7 +193,7 @@ def _effect_sentence(cause: Cause) -> str:
     if not cause.fixes:
         return "No setting ends this: the effect is not predicted."
     fix = cause.fixes[0]
-    parts = [f"fixes {counted(fix.fixed)}", f"{counted(fix.new) or 'none'} new"]
+    parts = [f"fixes {found_text(fix.fixed)}", f"{found_text(fix.new) or 'none'} new"]
     parts += [f"{len(fix.open):,} known only after the restart"] if fix.open else []
     parts += [f"KV cache {span_text(*fix.tokens, is_short=True)} tokens"] if any(fix.tokens) else []
     parts += [f"KV cache unknown on {count(fix.unknown_ranks, 'DP rank')}"] if fix.unknown_ranks else []

@@ -6,9 +6,9 @@ from dataclasses import replace
 from dashboard.analysis.assembly import Fleet, only_pool
 from dashboard.fleet import ReplicaState
 from dashboard.fleet.formatting import count
-from dashboard.rules.findings import FAMILIES, Family, Finding, Severity, Tally
+from dashboard.rules.findings import FAMILIES, Family
 from dashboard.views import pages
-from dashboard.views.summary import tally_text
+from dashboard.views.summary import found_text
 
 NOTHING_ELSE = "no findings"
 
@@ -36,10 +36,5 @@ def outside_text(fleet: Fleet, pool: str, page: str) -> str:
     others = [each for each in fleet.inspection.findings if pool not in each.pools]
     if page == pages.CAPACITY:
         others = [each for each in others if FAMILIES[each.rule[:2]] is Family.CAPACITY]
-        return f"capacity findings: {_tally_text(others)}" if others else "no capacity findings"
-    return _tally_text(others) or NOTHING_ELSE
-
-
-def _tally_text(findings: list[Finding]) -> str:
-    counts = Counter(each.severity for each in findings)
-    return tally_text(Tally(counts[Severity.CRITICAL], counts[Severity.WARNING], counts[Severity.INFO]))
+        return f"capacity findings: {found_text(others)}" if others else "no capacity findings"
+    return found_text(others) or NOTHING_ELSE

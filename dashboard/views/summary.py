@@ -1,7 +1,7 @@
 """The state of a fleet in a headline and a lead, the worst first; findings by severity, and rules by outcome."""
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from dashboard.compare import SharingCounts
 from dashboard.fleet import Pool, Replica, ReplicaState
 from dashboard.fleet.formatting import count, joined
 from dashboard.rules.catalogue import ALL_RULES
-from dashboard.rules.findings import Inspection, Outcome, OutcomeKind, Rollout, Severity, Tally
+from dashboard.rules.findings import Finding, Inspection, Outcome, OutcomeKind, Rollout, Severity, Tally
 from dashboard.rules.registry import Scope
 from dashboard.views.finding_text import answered
 
@@ -261,6 +261,12 @@ def incomplete_text(inspection: Inspection) -> str:
 def tally_text(tally: Tally) -> str:
     """Return the counts by severity, the worst first: `2 critical, 3 warnings`; empty without findings."""
     return ", ".join(tally_texts(tally).values())
+
+
+def found_text(findings: Iterable[Finding]) -> str:
+    """Return the same of some findings."""
+    counts = Counter(each.severity for each in findings)
+    return tally_text(Tally(counts[Severity.CRITICAL], counts[Severity.WARNING], counts[Severity.INFO]))
 
 
 def tally_texts(tally: Tally) -> dict[Severity, str]:
