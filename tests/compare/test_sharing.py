@@ -209,6 +209,16 @@ def test_groups_are_the_cohorts_with_equal_hashes_on_all_engines() -> None:
     assert (unread.unread, unread.silent, unread.share) == (1, 1, UNKNOWN)
 
 
+def test_names_in_place_of_letters_change_no_verdict() -> None:
+    verdict = verdict_of(({}, ["a", "a"]), ({}, ["b"]))
+    named = verdict.renamed({"A": "gpu-1, gpu-2", "B": "gpu-3"})
+
+    assert [each.letter for each in named.cohorts] == ["gpu-1, gpu-2", "gpu-3"]
+    assert [(each.one, each.other) for each in named.cells if each.one != each.other] == [("gpu-1, gpu-2", "gpu-3")]
+    assert [each.share for each in named.cells] == [each.share for each in verdict.cells]
+    assert named.groups == (("gpu-1, gpu-2",), ("gpu-3",))
+
+
 def test_more_than_a_dozen_cohorts_have_a_verdict_without_cells() -> None:
     alike: list[Cohort] = [({}, ["a"])] * MOST_COHORTS
 
