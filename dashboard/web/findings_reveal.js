@@ -14,13 +14,11 @@ function leadsTo(finding) {
   return (link) => new URL(link.href).searchParams.get("finding") === finding;
 }
 
-// With an open finding the list scrolls on its own. It may be drawn later than this runs.
+// With an open finding the list scrolls on its own. It may be drawn later than this runs, and once more after that.
 function reveal(finding, tries = TRIES) {
   const link = [...document.querySelectorAll(OPENED)].find(leadsTo(finding));
-  if (!link) {
-    if (tries) setTimeout(reveal, PAUSE, finding, tries - 1);
-    return;
-  }
+  if (tries) setTimeout(reveal, PAUSE, finding, tries - 1);
+  if (!link || document.activeElement !== document.body) return;
   focused(link);
   const list = link.closest("[data-testid=stColumn]");
   const [inner, outer] = [link.closest("li"), list].map((each) => each.getBoundingClientRect());

@@ -29,8 +29,8 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 def chart(page: Page, url: str) -> Locator:
-    """The timeline of a week on Overview."""
-    visit(page, f"{url}/?range=7d")
+    """The timeline of a week."""
+    visit(page, f"{url}/timeline?range=7d")
     return page.locator(".timeline .drawing > svg")
 
 
@@ -55,7 +55,7 @@ def test_a_tooltip_names_time_cohorts_and_replicas(page: Page, chart: Locator) -
 @pytest.mark.parametrize("width", [1024, 1600, 2200])
 def test_the_drawing_is_as_wide_as_the_page_and_its_texts_have_one_size(page: Page, url: str, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})
-    visit(page, f"{url}/?range=7d")
+    visit(page, f"{url}/timeline?range=7d")
     whole, times, words = (
         page.locator(each).first.bounding_box()
         for each in (".timeline", ".timeline .drawing > svg", ".timeline text.ink")
