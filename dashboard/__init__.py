@@ -7,7 +7,7 @@ The packages, from the bottom to the top; each imports only packages below it:
 - `compare`, `capacity`, `rules`: what differs, how much KV cache there is, what a difference breaks.
 - `analysis`: a fleet from its answers, what changed between two, what would change.
 - `documents`: the published JSON documents, and the one of them that is read again.
-- `config`: fleet.yaml and the environment. `store`: frozen snapshots, their notes, the history.
+- `config`: fleet.yaml and the environment. `store`: snapshots, their notes, the history.
 - `views`: pages and reports as data, one module each. `render`: the formats that they are written in.
 - `sources`: lists of targets, polls, files of answers. `demo`: a simulated fleet.
 - `notify`: alerts of findings, and their delivery to Alertmanagers and webhooks.

@@ -117,12 +117,12 @@ def drop(app: AppTest, *files: tuple[str, bytes]) -> AppTest:
 
 def freeze(fleet: Fleet, name: str = "Ops review") -> str:
     """Freeze a fleet into the folder of the service. Returns the id."""
-    return service.snapshots().freeze(fleet, name, builders.NOW).id
+    return service.snapshots().save(fleet, name, builders.NOW).id
 
 
 def frozen(store: Snapshots, fleet: Fleet, name: str = "Review") -> str:
     """Freeze a fleet into a folder. Returns the id."""
-    return store.freeze(fleet, name, builders.NOW).id
+    return store.save(fleet, name, builders.NOW).id
 
 
 def earlier(fleet: Fleet, ago: timedelta = WEEK) -> Fleet:

@@ -1,11 +1,12 @@
 """Fleets of one poll: captured servers at made-up addresses, and unreachable replicas."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet, assemble, read_fleet
-from dashboard.fleet import Failure, FailureKind, ProbeResult, Snapshot, Source, Target
+from dashboard.fleet import NO_LETTERS, Failure, FailureKind, Letters, ProbeResult, Snapshot, Source, Target
 from tests.captured import AT, METRICS, MODELS, VERSION, capture, snapshot
 
 INTERVAL = timedelta(seconds=30)
@@ -14,11 +15,19 @@ OPEN = (METRICS, VERSION, MODELS)
 
 
 def build_fleet(
-    name: str, snapshots: Sequence[Snapshot], *, polled_at: datetime, before: Fleet | None = None, **more: Any
+    name: str,
+    snapshots: Sequence[Snapshot],
+    *,
+    polled_at: datetime,
+    before: Fleet | None = None,
+    letters: Letters | None = None,
+    **more: Any,
 ) -> Fleet:
-    """The fleet of one poll. `more` are other arguments of `read_fleet`."""
+    """The fleet of one poll, with known letters of cohorts. `more` are other arguments of `read_fleet`."""
     read = read_fleet(name, snapshots, polled_at=polled_at, before=before, **more)
-    return assemble(read, polled_at, before=before)
+    if letters is None:
+        letters = before.letters if before else NO_LETTERS
+    return assemble(replace(read, letters=letters), polled_at, before=before)
 
 
 def built(*snapshots: Snapshot, **more: Any) -> Fleet:

@@ -47,7 +47,7 @@ def test_no_changes_end_with_0_and_the_number_of_replicas_not_compared() -> None
 
 def test_a_frozen_snapshot_is_opened_by_its_id_or_first_digits(folder: Path) -> None:
     store = configured_store(folder, "prod")
-    key = store.freeze(THEN, "Monday", LATER).id
+    key = store.save(THEN, "Monday", LATER).id
     (folder / f"{key}.json.gz").write_bytes(store.export(key))
     (folder / "renamed.json.gz").write_bytes(store.export(key))
 
@@ -120,7 +120,7 @@ def test_live_is_compared_with_a_saved_poll(folder: Path) -> None:
 
 def test_a_history_that_cannot_be_opened_is_the_reason_why_an_id_is_missing(folder: Path) -> None:
     store = configured_store(folder, "prod")
-    key = store.freeze(THEN, "Monday", LATER).id
+    key = store.save(THEN, "Monday", LATER).id
     (folder / "data" / "history.db").write_bytes(b"This is no database. " * 100)
     assert_wrong_usage(
         run("diff", key, "now.json"),

@@ -164,7 +164,7 @@ def test_every_place_is_read(fleet: Fleet, plants: Plants) -> None:
 
 def test_no_secret_is_in_documents_snapshots_exports_or_metrics(fleet: Fleet, plants: Plants, tmp_path: Path) -> None:
     store = Snapshots(tmp_path)
-    key = store.freeze(fleet, "x", NOW).id
+    key = store.save(fleet, "x", NOW).id
     service.put(fleet, at=NOW)
     texts = {
         "memory": repr(fleet.replicas) + repr(fleet.documents) + repr(fleet.inspection),

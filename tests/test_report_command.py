@@ -76,7 +76,7 @@ def test_html_is_not_printed_to_a_terminal(file: Path) -> None:
 
 def test_a_report_of_a_snapshot_has_its_name_and_notes(tmp_path: Path) -> None:
     store = configured_store(tmp_path, "prod-eu")
-    kept = store.freeze(story(), "before the upgrade", AT)
+    kept = store.save(story(), "before the upgrade", AT)
     store.note(kept.id, "capacity", Note("two GPUs are ordered", "bob", AT))
     done = run("report", "--snapshot", kept.id[:6], "--format", "markdown")
 
@@ -89,7 +89,7 @@ def test_a_report_of_a_snapshot_has_its_name_and_notes(tmp_path: Path) -> None:
 def export(tmp_path: Path) -> Path:
     """Export a snapshot with a name and a note from another folder."""
     store = Snapshots(tmp_path / "elsewhere")
-    kept = store.freeze(story(), "before the upgrade", AT)
+    kept = store.save(story(), "before the upgrade", AT)
     store.note(kept.id, "capacity", Note("two GPUs are ordered", "bob", AT))
     file = tmp_path / f"prod-eu-before-the-upgrade-{kept.id}.json.gz"
     file.write_bytes(store.export(kept.id))

@@ -298,7 +298,7 @@ def test_snapshots_are_pinned_while_polls_are_recorded(demo: DemoServer, working
     service.start(options_for(demo, data_folder=working_folder / "data", history={"enabled": True}))
     wait_for(lambda: service.progress().polls > 0)
 
-    frozen = service.snapshots().freeze(service.current(), "now", service.now()).id
+    frozen = service.snapshots().save(service.current(), "now", service.now()).id
     polls = service.progress().polls
     wait_for(lambda: service.progress().polls > polls)
     status = service.history_status()
@@ -306,5 +306,5 @@ def test_snapshots_are_pinned_while_polls_are_recorded(demo: DemoServer, working
     assert status == HistoryStatus(recorded_at=service.current().polled_at, size_bytes=status.size_bytes)
     assert status.size_bytes
     assert {each.id for each in service.snapshots().all()} == {frozen}
-    assert service.frozen(frozen).replicas
+    assert service.open_snapshot(frozen).replicas
     assert service.snapshots().answers(frozen, 0)

@@ -28,7 +28,7 @@ def test_the_table_has_values_and_declarations(saved_demo: Path) -> None:
     done = run("settings", SIZE, "--snapshot", str(saved_demo))
 
     assert done.exit_code == 0
-    assert "different in chat-70b" in done.stdout
+    assert "Mixed in chat-70b." in done.stdout
     assert "--block-size" in done.stdout
 
 

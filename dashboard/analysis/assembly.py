@@ -18,9 +18,11 @@ from dashboard.capacity.sums import PoolCapacity, capacity_of
 from dashboard.compare import SharingCounts, SharingVerdict, compare_pool, count_sharing, sharing_verdict, sum_counts
 from dashboard.fleet import (
     CLUSTER,
+    NO_LETTERS,
     STALE_SECONDS,
     Coverage,
     Document,
+    Letters,
     PastTime,
     Pool,
     Replica,
@@ -52,10 +54,11 @@ class Fleet(FleetData):
 
     `sharing`, `transfers` and `capacity` are by pool: the verdicts on prefix sharing and on KV transfer, where the pool
     transfers anything, and the KV cache; `total` is that of all replicas. `since` is the end of the first poll with the
-    same content: pages without times are equal if `generation` and `since` are. `snapshot` is the id of the frozen
-    snapshot that it was opened from, `past` the time at which it was asked of the history. `discovery_errors` are
-    sentences on sources of targets that cannot be read. `sightings` are from the history, `lives` of polls that
-    followed each other. `scraped_at` is when Prometheus last scraped each replica that was not asked, in seconds since
+    same content: pages without times are equal if `generation` and `since` are. `snapshot` is the id of the snapshot
+    that it was opened from, `past` the time at which it was asked of the history. `discovery_errors` are sentences on
+    sources of targets that cannot be read. `sightings` are from the history, `lives` of polls that followed each other.
+    `letters` are those of cohorts by pool and document: before `assemble` the known ones, which it keeps, afterwards
+    those of its cohorts. `scraped_at` is when Prometheus last scraped each replica that was not asked, in seconds since
     1970: see `read_at`. `unrecorded` says which changes the history lacks. `plan` is None until `planned` makes it.
     """
 
@@ -74,6 +77,7 @@ class Fleet(FleetData):
     discovery_errors: tuple[str, ...] = ()
     sightings: Sightings = field(default=NO_SIGHTINGS, compare=False)
     lives: FindingLives = field(default=NO_LIVES, compare=False)
+    letters: Letters = field(default_factory=lambda: NO_LETTERS, compare=False)
     scraped_at: Mapping[str, float] = field(default_factory=dict)
     plan: Plan | None = field(default=None, compare=False)
 
@@ -218,12 +222,14 @@ def assemble(read: Fleet, at: datetime, *, before: Fleet | None = None) -> Fleet
     pools_before = {pool.name: pool for pool in known.pools if known.ignored == read.ignored}
     pools, sharing, capacity = [], {}, {}
     for name, own in members.items():
-        pool = pools_before.get(name)
+        pool, letters = pools_before.get(name), read.letters.get(name, {})
+        if pool is not None and any(letters.get(each.document) != each.letter for each in pool.cohorts):
+            pool = None
         if pool is not None and (is_same or has_same_content(own, members_before[name])):
             sharing[name], capacity[name] = known.sharing[name], known.capacity[name]
         else:
             if pool is None or not is_compared_alike(own, members_before[name]):
-                pool = _compared(name, own, read.documents, read.ignored)
+                pool = _compared(name, own, read.documents, read.ignored, letters)
             sharing[name] = sharing_verdict(pool, {each.id: each for each in own}, read.documents)
             capacity[name] = capacity_of(own, name)
         pools.append(pool)
@@ -236,8 +242,9 @@ def assemble(read: Fleet, at: datetime, *, before: Fleet | None = None) -> Fleet
         sharing=sharing,
         capacity=capacity,
         total=known.total if is_same else capacity_of(replicas),
+        letters={pool.name: {each.document: each.letter for each in pool.cohorts} for pool in pools},
     )
-    if is_same and _has_same_findings(fleet, known):
+    if is_same and fleet.letters == known.letters and _has_same_findings(fleet, known):
         return replace(fleet, inspection=known.inspection, transfers=known.transfers)
     return inspected(fleet, at, before=before)
 
@@ -251,12 +258,16 @@ def by_pool(replicas: Iterable[Replica]) -> Mapping[str, list[Replica]]:
 
 
 def _compared(
-    name: str, replicas: Sequence[Replica], documents: Mapping[str, Document], ignored: Sequence[str]
+    name: str,
+    replicas: Sequence[Replica],
+    documents: Mapping[str, Document],
+    ignored: Sequence[str],
+    letters: Mapping[str, str] = MappingProxyType({}),
 ) -> Pool:
     roles = Counter(each.role for each in replicas)
     role = min(roles, key=lambda each: (-roles[each], each))  # of most replicas; on a tie the first by name
     clusters = {each.labels.get(CLUSTER, "") for each in replicas}
-    pool = compare_pool(name, role, replicas, documents, ignored)
+    pool = compare_pool(name, role, replicas, documents, ignored, letters)
     return replace(pool, cluster=clusters.pop() if len(clusters) == 1 else "")
 
 

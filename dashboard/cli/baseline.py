@@ -18,7 +18,6 @@ from dashboard.fleet.formatting import SOME, count, middle_cut, one_line, shortl
 from dashboard.rules.policy import Policy
 from dashboard.views.context import context_line, context_of
 
-LARGEST = "A"  # cohort
 LONGEST_COMMENT = 80  # characters of a comment in the summary
 
 
@@ -27,8 +26,14 @@ def baseline(
     target: TargetsArgument = None,
     config: ConfigOption = None,
     of: Annotated[
-        str, typer.Option("--of", metavar="COHORT_OR_REPLICA", help="The cohort or replica whose settings are used.")
-    ] = LARGEST,
+        str,
+        typer.Option(
+            "--of",
+            metavar="COHORT_OR_REPLICA",
+            help="The cohort or replica whose settings are used.",
+            show_default="the largest cohort",
+        ),
+    ] = "",
     snapshot: SnapshotOption = None,
     prometheus: PrometheusOption = None,
     output: Annotated[
@@ -53,6 +58,7 @@ def baseline(
     options = options_of(config, target, snapshot=snapshot, prometheus=prometheus)
     fleet = fleet_of(snapshot or None, options, option="--snapshot")
     chosen = _pool(fleet, pool)
+    of = of or next((each.letter for each in chosen.cohorts), "")
     settings, source = find_settings(fleet, chosen, of) or ({}, "")
     if not configurable(settings):
         wrong(f"--of {of}: not a cohort or replica of {pool} with settings; there are {_choices(chosen)}")

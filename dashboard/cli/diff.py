@@ -25,7 +25,7 @@ BeforeArgument = Annotated[
     typer.Argument(
         metavar="BEFORE",
         help=(
-            "A file of `poll --format json --full` or an export, the id of a frozen snapshot, a time of the history, "
+            "A file of `poll --format json --full` or an export, the id of a saved snapshot, a time of the history, "
             "- or live."
         ),
     ),
@@ -43,7 +43,7 @@ def diff(
 ) -> None:
     """Compare two fleets: findings, settings, replicas, capacity.
 
-    The first digits of a frozen snapshot's id are enough; - is standard input. A time without a zone is UTC:
+    The first digits of a saved snapshot's id are enough; - is standard input. A time without a zone is UTC:
     2026-11-22T14:00Z. live polls every replica now; next to a time, and with --history, it is the newest poll of the
     history. Each side has the findings of its own time. Between times of the history it also lists what changed back.
 

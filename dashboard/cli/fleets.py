@@ -1,4 +1,4 @@
-"""The fleets that commands read: a file, a frozen snapshot, a time of the history, or the live one."""
+"""The fleets that commands read: a file, a saved snapshot, a time of the history, or the live one."""
 
 import asyncio
 import glob
@@ -78,7 +78,7 @@ SnapshotOption = Annotated[
     typer.Option(
         metavar="FILE_OR_ID",
         help=(
-            f"Use this fleet without polling: {SAVED}, the id of a frozen snapshot, or a time of the history "
+            f"Use this fleet without polling: {SAVED}, the id of a saved snapshot, or a time of the history "
             f"({EXAMPLE}). - is standard input."
         ),
     ),
@@ -92,7 +92,7 @@ def fleet_of(text: str | None, options: Options, *, option: str = "", history: s
     """Return the fleet that `text` names, with the findings of its time; exit with 2 where there is none.
 
     `-` is standard input, `live` polls every target now, else a file of `poll --format json --full` or an export, else
-    the id of a frozen snapshot, or its first digits, or a time of the history: that of the URL `history`, else of the
+    the id of a saved snapshot, or its first digits, or a time of the history: that of the URL `history`, else of the
     options. `option` is the option of `text`. None polls every target too: for a command that accepts addresses.
     """
     return _opened(text, options, option, history)[0]
@@ -124,7 +124,7 @@ def _opened(text: str | None, options: Options, option: str, history: str | None
     except FileNotFoundError:
         if is_time(text):
             return past_fleet(text, options, history, option=option), b""
-        return _frozen(text, options, option), b""
+        return _saved_snapshot(text, options, option), b""
     except OSError as error:
         why = describe_os_error(error, f"name {SAVED}", "name another file")
         wrong(_with_option(text, option, why))
@@ -153,7 +153,7 @@ def _read(text: str) -> bytes:
         return stream.read(MAX_BYTES + 1)
 
 
-def _frozen(text: str, options: Options, option: str) -> Fleet:
+def _saved_snapshot(text: str, options: Options, option: str) -> Fleet:
     """Open a snapshot of the store by its id or its first digits."""
     store = configured_snapshots(options)
     try:
@@ -169,7 +169,7 @@ def _frozen(text: str, options: Options, option: str) -> Fleet:
 def _no_snapshot(text: str, folder: Path, option: str) -> str:
     """Return the reason why a missing file is no snapshot either, and the action."""
     if not _DIGITS.fullmatch(text):
-        forms = [SAVED, "the id of a frozen snapshot", f"a time ({EXAMPLE})", *OTHER_FORMS.get(option, ())]
+        forms = [SAVED, "the id of a saved snapshot", f"a time ({EXAMPLE})", *OTHER_FORMS.get(option, ())]
         return f"; name {', '.join(forms[:-1])} or {forms[-1]}"
     if len(text) < SHORTEST:
         return f"; if it is a snapshot, {TYPE_MORE}"

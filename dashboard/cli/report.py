@@ -34,7 +34,7 @@ NONE = "none"
 SUFFIXES = {".html": "html", ".htm": "html", ".pdf": "pdf", ".md": "markdown", ".json": "json"}
 SINCE = (
     f"The fleet of the last review, named in the same way, or a period (7d) before this one; {NONE} for no comparison "
-    "[default: the frozen snapshot that the Review page uses]."
+    "[default: the snapshot that the Review page uses]."
 )
 
 
@@ -61,7 +61,7 @@ def report(
 
     Without --snapshot every replica is polled once. The report of a snapshot includes its notes.
 
-    Changes are those since the last review, found among the frozen snapshots as on the Review page. Replicas given by
+    Changes are those since the last review, found among the saved snapshots as on the Review page. Replicas given by
     address may be a part of the fleet: they are compared only with --since. Since a time of the history they include
     what changed back.
 

@@ -1,13 +1,11 @@
 """The command `settings`: the values of one setting on all replicas."""
 
-import difflib
 import json
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import typer
 
-from dashboard.analysis.assembly import Fleet
 from dashboard.cli.fleets import SnapshotOption, fleet_of
 from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, options_of
 from dashboard.cli.terminal import is_terminal, no_such_pool, put, width, wrong
@@ -15,7 +13,14 @@ from dashboard.fleet import Role, State
 from dashboard.fleet.formatting import MOST, SOME, count, natural, shortlist
 from dashboard.render.tabular import to_table_csv
 from dashboard.render.terminal import to_terminal
-from dashboard.views.settings import PoolValue, SettingFilter, pool_values, settings_report, values_data
+from dashboard.views.setting import (
+    PoolValue,
+    SettingFilter,
+    pool_values,
+    setting_report,
+    similar_settings,
+    values_data,
+)
 from dashboard.vllm.field_reference import declarations, known_paths, known_sentences
 
 
@@ -50,7 +55,8 @@ def settings(
     if pool is not None and not in_pool:
         no_such_pool(pool, (each.name for each in fleet.pools), unknown="--pool: no pool matches")
     if path not in known_paths() and not any(each.is_reported for each in in_pool):
-        wrong(f"{path}: no replica and no vLLM version has this setting{_similar(path, fleet)}")
+        similar = shortlist(similar_settings(fleet, path) or (), SOME)
+        wrong(f"{path}: no replica and no vLLM version has this setting{similar and f'; similar: {similar}'}")
     versions = {each.version for each in fleet.replicas if each.version}
     if version is not None and version not in versions:
         there_are = shortlist(sorted(versions, key=natural), MOST) or "none"
@@ -59,7 +65,7 @@ def settings(
         wrong("--label: expected KEY=VALUE, such as site=north")
     choice = SettingFilter(pool=pool, version=version, role=role, label=label)
     known = tuple(pool_values(fleet, path, choice))
-    view = settings_report(fleet, choice, path=path)
+    view = setting_report(fleet, path, choice)
     if output == "json":
         put(f"{json.dumps(setting_json(path, known), indent=2, ensure_ascii=False)}\n")
     elif output == "csv":
@@ -105,14 +111,3 @@ def setting_json(path: str, known: Iterable[PoolValue]) -> dict[str, Any]:
             for each in declarations(path)
         ],
     }
-
-
-def _similar(path: str, fleet: Fleet) -> str:
-    """Return settings with the same last name, the same text or a similar path, as the end of a sentence."""
-    every = {*known_paths(), *(each for document in fleet.documents.values() for each in document.settings)}
-    last = path.rpartition(".")[2]
-    found = sorted(each for each in every if each.rpartition(".")[2] == last) or sorted(
-        each for each in every if path in each
-    )
-    found = found or difflib.get_close_matches(path, sorted(every), SOME)
-    return f"; similar: {shortlist(found, SOME)}" if found else ""

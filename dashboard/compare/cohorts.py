@@ -3,19 +3,21 @@
 That is settings, and properties of its replicas: version, devices, host, start, labels.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from itertools import count, islice
 from typing import NamedTuple
 
 import numpy as np
 
 from dashboard.compare.encoding import MISSING, NULL, Codes, has_contradiction
-from dashboard.fleet import Replica
+from dashboard.fleet import Letters, Replica
 from dashboard.fleet.replies import FILE_SCHEME
 
 EXACT_SIZE = 3  # larger covers cannot be read at a glance
 # Settings times cohorts up to which the search is exact: about 60 settings of 60 cohorts.
 EXACT_WORK = 4096
+COHORT_COLOURS = 6  # that pages and exports have for letters, then again from the first
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -83,10 +85,58 @@ def merge_rows(codes: Codes) -> Codes:
     return np.asarray(codes.max(axis=0, initial=MISSING), dtype=np.int32)
 
 
-def letter(index: int) -> str:
-    """Return the name of the cohort at a place in the order of size: A to Z, then AA, AB and so on."""
+def give_letters(cohorts: Sequence[Sequence[str]], known: Mapping[str, str]) -> list[str]:
+    """Return the letters of cohorts; each is the ids of its documents, the most complete one first.
+
+    `known` has letters by document, also of documents that are gone. A cohort has the letter of its first document, or
+    that of another one. A new cohort gets a letter that none has, of a colour that no other cohort has if there is one:
+    so the first comparison of a pool gives A to the first cohort, B to the second, and so on.
+    """
+    firsts = [(place, documents[0]) for place, documents in enumerate(cohorts)]
+    others = [(place, document) for place, documents in enumerate(cohorts) for document in documents[1:]]
+    given: dict[int, str] = {}
+    taken: set[str] = set()
+    for place, document in (*firsts, *others):
+        kept = known.get(document)
+        if kept is not None and place not in given and kept not in taken:
+            given[place] = kept
+            taken.add(kept)
+    colours = {colour(each) for each in taken}
+    taken |= set(known.values())
+    unused = (each for each in map(_letter, count()) if each not in taken)
+    next_ones: list[str] = []
+    for place in range(len(cohorts)):
+        if place not in given:
+            next_ones += islice(unused, COHORT_COLOURS - len(next_ones))
+            chosen = next((each for each in next_ones if colour(each) not in colours), next_ones[0])
+            next_ones.remove(chosen)
+            colours.add(colour(chosen))
+            given[place] = chosen
+    return [given[place] for place in range(len(cohorts))]
+
+
+def all_letters(remembered: Letters, shown: Letters) -> Letters:
+    """Return the letters of two times together. A letter that is `shown` on a document is no other document's."""
+    together: dict[str, Mapping[str, str]] = {**remembered}
+    for pool, letters in shown.items():
+        taken = set(letters.values())
+        known = remembered.get(pool, {}).items()
+        together[pool] = {**{document: each for document, each in known if each not in taken}, **letters}
+    return together
+
+
+def _letter(index: int) -> str:
+    """Return A to Z, then AA, AB and so on."""
     name = _LETTERS[index % 26]
-    return letter(index // 26 - 1) + name if index >= len(_LETTERS) else name
+    return _letter(index // 26 - 1) + name if index >= len(_LETTERS) else name
+
+
+def colour(letter: str) -> int:
+    """Return the place of a letter among the cohort colours: A is the first, AA follows Z."""
+    place = 0
+    for char in letter:
+        place = place * 26 + ord(char) - ord("A") + 1
+    return (place - 1) % COHORT_COLOURS
 
 
 def minimal_cover(masks: Sequence[int], others: int) -> tuple[int, ...]:

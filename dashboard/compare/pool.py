@@ -3,11 +3,19 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dashboard.compare.cohorts import contradicting_rows, group_rows, letter, merge_rows, minimal_cover, order_keys
+from dashboard.compare.cohorts import (
+    contradicting_rows,
+    give_letters,
+    group_rows,
+    merge_rows,
+    minimal_cover,
+    order_keys,
+)
 from dashboard.compare.encoding import NULL, Codes, encode, has_contradiction, is_comparable, missing_code
 from dashboard.compare.prefix import PREFIX_PATHS
 from dashboard.fleet import (
@@ -35,13 +43,14 @@ def compare_pool(
     replicas: Sequence[Replica],
     documents: Mapping[str, Document],
     ignore: Sequence[str] = (),
+    letters: Mapping[str, str] = MappingProxyType({}),
 ) -> Pool:
     """Compare the replicas of one pool. Their order and that of `documents` has no meaning.
 
     `ignore` has globs over paths (`*` also matches dots): a matching path that would differ is in `Pool.ignored`
-    instead. Stale replicas are in cohorts, but values count fresh ones only. Without fresh ones the
-    last documents are compared and nothing has a majority. `Pool.equal` counts paths that at least two replicas
-    report, all with one value.
+    instead. `letters` has the known letters of cohorts: see `give_letters`. Stale replicas are in cohorts, but values
+    count fresh ones only. Without fresh ones the last documents are compared and nothing has a majority. `Pool.equal`
+    counts paths that at least two replicas report, all with one value.
     """
     members: dict[str, list[str]] = {}  # by document
     fresh: Counter[str] = Counter()
@@ -60,13 +69,14 @@ def compare_pool(
     ignored = np.isin(table.paths, matching)
     differing = has_contradiction(table.codes[active]) & ~ignored
     groups, distinctions = _cohorts(table, ~ignored, sizes.tolist())
+    given = give_letters([[keys[row] for row in rows] for rows, _ in groups], letters)
     cohorts, places = [], [0] * len(keys)
     for place, (rows, incomplete) in enumerate(groups):
         for row in rows:
             places[row] = place
         by_replica = {replica: keys[row] for row in rows for replica in members[keys[row]]}
         cohort = Cohort(
-            letter=letter(place),
+            letter=given[place],
             document=keys[rows[0]],
             documents=tuple(keys[row] for row in rows),
             replicas=tuple(sorted(by_replica)),
@@ -85,7 +95,7 @@ def compare_pool(
         fresh=sum(replica.fresh for replica in replicas),
         majority_document=next((key for key in fresh if is_majority(fresh[key], fresh.total())), None),
         cohorts=tuple(cohorts),
-        differences=_differences(read, table, np.flatnonzero(differing).tolist(), fresh_sizes.tolist(), places),
+        differences=_differences(read, table, np.flatnonzero(differing).tolist(), fresh_sizes.tolist(), places, given),
         equal=int(((reporting >= COMPARED_AT_LEAST) & ~(differing | ignored)).sum()),
         identity=max((len(replica.identity) for replica in replicas), default=0),
         ignored=tuple(matching),
@@ -104,8 +114,7 @@ def _cohorts(
 ) -> tuple[list[tuple[list[int], list[int]]], list[dict[str, SettingValue]]]:
     """Return the rows of each cohort and which of them are incomplete, the largest cohort first; and distinctions.
 
-    Equally large ones are in the order of the values in which documents differ. So their letters stay through a restart
-    and a change on all replicas.
+    Equally large ones are in the order of the values in which documents differ: the same on other replicas.
     """
     codes = table.codes[:, compared]
     paths = [table.paths[column] for column in np.flatnonzero(compared).tolist()]
@@ -165,8 +174,12 @@ def _differences(
     columns: Sequence[int],
     fresh: Sequence[int],
     places: Sequence[int],
+    letters: Sequence[str],
 ) -> tuple[Difference, ...]:
-    """Return the differences in some columns. `fresh` and the `places` of cohorts are by document."""
+    """Return the differences in some columns. `fresh` and the `places` of cohorts are by document.
+
+    `letters` are by place.
+    """
     found = []
     for column in columns:
         path = table.paths[column]
@@ -184,7 +197,7 @@ def _differences(
         total, first = sum(counts[code] for code in counted), counted[0]
         majority = values[first] if is_majority(counts[first], total) else None
         by_value = (
-            ValueCount(*values[code], counts[code], tuple(letter(place) for place in sorted(holding[code])))
+            ValueCount(*values[code], counts[code], tuple(letters[place] for place in sorted(holding[code])))
             for code in order
         )
         difference = Difference(path, majority, tuple(by_value))

@@ -30,7 +30,7 @@ LONGEST = 400  # characters of what a sentence quotes of the file
 def read_snapshot(raw: bytes) -> Fleet:
     """Return the saved fleet without secrets, under its own policy; raise SnapshotError for a file that has none.
 
-    Pools and findings in the file are ignored: both are derived again.
+    Pools and findings in the file are derived again: of those in the file only the letters of cohorts are used.
     """
     saved, at = read_saved(without_secrets(raw))
     return assemble(saved, at)
@@ -70,7 +70,16 @@ def read_saved(raw: bytes) -> tuple[Fleet, datetime]:
     derived_from = {name: saved[name] for name in names}
     at = saved["data_as_of"]
     inspection = Inspection(saved["unconfirmed"])  # the other findings are found again
-    fleet = Fleet(saved["fleet"], 1, at, replicas=replicas, documents=documents, inspection=inspection, **derived_from)
+    fleet = Fleet(
+        saved["fleet"],
+        1,
+        at,
+        replicas=replicas,
+        documents=documents,
+        inspection=inspection,
+        letters=dict(saved["pools"]),
+        **derived_from,
+    )
     return fleet, at
 
 

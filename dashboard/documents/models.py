@@ -205,6 +205,12 @@ SIGHTINGS = object_of(
     _read_sightings,
     {"findings": keyed(SIGHTING), "replicas": keyed(SIGHTING), "cohorts": BY_POOL, "differences": BY_POOL},
 )
+LETTER = Annotated[str, Field(pattern=r"^[A-Z]{1,10}$")]
+COHORT = {"document": str, "cohort": LETTER}
+LETTERS_OF_POOL = object_of(
+    lambda *, pool, cohorts: (pool, dict(cohorts)),
+    {"pool": str, "cohorts": many(object_of(lambda *, document, cohort: (document, cohort), COHORT))},
+)
 UNCONFIRMED = Annotated[tuple[Any, ...], AfterValidator(_read_unconfirmed)]
 FLEET = object_of(
     dict,
@@ -219,6 +225,7 @@ FLEET = object_of(
         "engines": many(_row_of(Engine, fingerprint=type_of(EngineFingerprint) | None)),
         "devices": many(_row_of(Device, memory=type_of(WorkerMemory) | None)),
         "kv_cache_groups": many(_row_of(KVCacheGroup)),
+        "pools": many(LETTERS_OF_POOL),  # everything else of a pool is derived again
         "documents": keyed(SETTINGS),
         "policy": POLICY,
         "recent": RECENT,

@@ -2,6 +2,7 @@
 
 from dashboard.fleet.pools import (
     CLUSTER,
+    NO_LETTERS,
     Baseline,
     CodeTable,
     Cohort,
@@ -10,6 +11,7 @@ from dashboard.fleet.pools import (
     Difference,
     Document,
     Engine,
+    Letters,
     Note,
     Pool,
     Replica,
@@ -57,6 +59,7 @@ from dashboard.fleet.times import Gap, PastTime
 __all__ = [
     "CLUSTER",
     "MOST_CONFLICTS",
+    "NO_LETTERS",
     "STALE_SECONDS",
     "Argument",
     "Baseline",
@@ -79,6 +82,7 @@ __all__ = [
     "JsonText",
     "KVCacheGroup",
     "LabelConflict",
+    "Letters",
     "Note",
     "PastTime",
     "Pool",

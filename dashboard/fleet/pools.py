@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from operator import attrgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.fleet.replies import (
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
     Codes = NDArray[np.int32]
 
+Letters = Mapping[str, Mapping[str, str]]  # of cohorts, by pool and document
+NO_LETTERS: Letters = MappingProxyType({})
 CLUSTER = "cluster"  # the label that tells pools with one name apart
 
 

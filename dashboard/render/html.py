@@ -15,10 +15,11 @@ from jinja2.runtime import Macro
 from markupsafe import Markup, escape
 
 from dashboard.compare import MatrixRow
+from dashboard.compare.cohorts import colour
 from dashboard.compare.inner import inner_difference
 from dashboard.fleet.formatting import HIDDEN, count, end_cut, iso, visible, without_commands
 from dashboard.fleet.pieces import Kind, Link, Piece, Text, to_plain
-from dashboard.render.matrix import cell_text, colour, is_cohort, row_mark
+from dashboard.render.matrix import cell_text, is_cohort, row_mark
 from dashboard.render.svg import to_svgs
 from dashboard.render.svg_timeline import draw_times
 from dashboard.views.blocks import (

@@ -4,7 +4,6 @@ from dashboard.compare import CellState, MatrixCell, MatrixColumn, MatrixRow
 from dashboard.fleet import State
 from dashboard.fleet.formatting import setting_text
 
-COHORT_COLOURS = 6  # classes c0 to c5 of the style sheet, then again from the first
 _WITHOUT_VALUE = {
     CellState.ABSENT: State.ABSENT,
     CellState.UNSUPPORTED: State.UNSUPPORTED,
@@ -30,11 +29,3 @@ def cell_text(cell: MatrixCell) -> str:
 def is_cohort(column: MatrixColumn) -> bool:
     """Return whether a column is a cohort's: its key is a letter, not an address."""
     return column.key.isalpha() and column.key.isupper()
-
-
-def colour(letter: str) -> int:
-    """Return the place of a letter among the cohort colours: A is the first, AA follows Z."""
-    place = 0
-    for char in letter:
-        place = place * 26 + ord(char) - ord("A") + 1
-    return (place - 1) % COHORT_COLOURS

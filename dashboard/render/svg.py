@@ -12,8 +12,8 @@ from dataclasses import replace
 from html import escape
 from typing import NamedTuple
 
+from dashboard.compare.cohorts import colour as cohort_place
 from dashboard.fleet.formatting import NOT_KNOWN, count, end_cut, middle_cut
-from dashboard.render.matrix import colour as cohort_place
 from dashboard.views.blocks import Bar, Chart, Tone
 
 WIDTH = 1200  # of a drawing, in its own units; a page scales it

@@ -104,12 +104,15 @@ def snapshots() -> "Snapshots":
     return _current.snapshots
 
 
-def frozen(snapshot: str) -> Fleet:
-    """Open a frozen snapshot by its id, one at a time; the last few are cached. Raise SnapshotError if damaged."""
+def open_snapshot(text: str) -> Fleet:
+    """Open a snapshot by its id or the first digits, one at a time; the last few are cached.
+
+    Raise SnapshotError for none or several, and for a damaged one.
+    """
     store = snapshots()
-    store.get(snapshot)  # a deleted snapshot stays closed
+    key = store.named(text)
     with _OPENING:
-        return _opened(store, snapshot)
+        return _opened(store, key)
 
 
 @lru_cache(maxsize=MAX_OPEN)

@@ -16,9 +16,10 @@ from dashboard.analysis.assembly import FRESH_INTERVALS, NO_LIVES, Fleet, assemb
 from dashboard.analysis.flapping import Watch
 from dashboard.analysis.lifecycle import with_lives
 from dashboard.analysis.plan import planned
+from dashboard.compare.cohorts import all_letters
 from dashboard.config import Options, policy_of
 from dashboard.config.load import OptionsFiles
-from dashboard.fleet import RouterConfig, Snapshot, SourceStatus, has_same_content
+from dashboard.fleet import NO_LETTERS, RouterConfig, Snapshot, SourceStatus, has_same_content
 from dashboard.fleet.history import Sightings
 from dashboard.garbage import give_back, limit_arenas, uncollected
 from dashboard.rules.policy import Policy
@@ -99,6 +100,7 @@ class Collector:
         self._policy = policy_of(options)
         self._watch: Watch | None = None  # None: to go on where the last fleet ended, with its lives
         self._lives = NO_LIVES
+        self._letters = NO_LETTERS  # of cohorts, also of those that are gone
         self.discovery = Discovery(options)
         self.notifier: Notifier | None = None  # until a receiver is configured
         self._tasks: list[asyncio.Task[None]] = []
@@ -252,8 +254,8 @@ class Collector:
         """Return what watches the polls of this process, after those of the history or the instance before it."""
         if self._watch is None:
             self._watch, self._lives = Watch(), NO_LIVES
-            is_first = self.fleet.polled_at is None
-            last = self.recorder.last_fleet(self._clock()) if is_first and self.recorder else self.fleet
+            recorded, self._letters = self.recorder.last_poll(self._clock()) if self.recorder else (None, NO_LETTERS)
+            last = recorded if self.fleet.polled_at is None else self.fleet
             if last is not None:
                 self._watch.resume(last)
                 self._lives = last.lives
@@ -275,10 +277,12 @@ class Collector:
         shown, lives = self.fleet, self._lives
         with uncollected():
             read = _read(self.options, self._policy, found, snapshots, routers, polled_at, shown)
-            read = replace(read, recent=watch.add_poll(read, polled_at, lives))
+            letters = all_letters(self._letters, shown.letters)
+            read = replace(read, recent=watch.add_poll(read, polled_at, lives), letters=letters)
             fleet = assemble(read, polled_at, before=shown)
         fleet = planned(_numbered(with_lives(_with_notes(fleet, found, warnings), lives), shown), shown)
         self._lives = fleet.lives
+        self._letters = letters if self.recorder else NO_LETTERS
         self._show(fleet, self._recorded(fleet, polled_at, time.monotonic() - began))
         seconds, progress = time.monotonic() - began, self.progress
         self.progress = replace(progress, polls=progress.polls + 1, seconds_sum=progress.seconds_sum + seconds)

@@ -2,7 +2,7 @@
 
 Each saved fleet is a fleet, and the answers together are one. A file is opened within limits, and identified by its
 name (`chat-1.server_info.json`) or content. `import_files` does it in a process with limits: the result comes back as
-bytes that can be frozen, never as objects.
+bytes that can be saved, never as objects.
 """
 
 import codecs
@@ -226,7 +226,7 @@ def _kind(value: Any) -> str:
 
 
 class ImportedFleet(NamedTuple):
-    """An imported fleet as bytes that can be frozen, its description, its file, and the name and notes in that file.
+    """An imported fleet as bytes that can be saved, its description, its file, and the name and notes in that file.
 
     The fleet of answers has no file: empty.
     """

@@ -1,1 +1,1 @@
-"""What is kept: the history of the fleet and frozen snapshots, in one database, and accepted findings."""
+"""What is kept: the history of the fleet and snapshots, in one database, and accepted findings."""

@@ -1,6 +1,6 @@
 """Snapshots as bytes: packed, identified by their hash, and with their metadata.
 
-An export has name, notes and time of freezing as a gzip comment: unpacking it gives the frozen content alone, whose
+An export has name, notes and time of saving as a gzip comment: unpacking it gives the saved content alone, whose
 hash is the id.
 """
 
@@ -53,16 +53,16 @@ def content_of(fleet: Fleet) -> bytes:
 def time_of(fleet: Fleet) -> datetime:
     """Return the time of a fleet's data; raise SnapshotError where it was never polled."""
     if fleet.polled_at is None:
-        raise SnapshotError("Nothing to freeze yet: the first poll has not finished.")
+        raise SnapshotError("Nothing to save yet: the first poll has not finished.")
     return fleet.polled_at
 
 
-def check_frozen_size(content: bytes) -> None:
+def check_snapshot_size(content: bytes) -> None:
     """Raise SnapshotError for a document that is larger than a snapshot that can be opened."""
     if len(content) > MOST_BYTES:
         raise SnapshotError(
-            f"The snapshot has more than {MOST_BYTES // 2**20} MiB of JSON, the most that is frozen and opened; "
-            "freeze one pool at a time: poll --format json --full --pool NAME, then import the file."
+            f"The snapshot has more than {MOST_BYTES // 2**20} MiB of JSON, the most that is saved and opened; "
+            "save one pool at a time: poll --format json --full --pool NAME, then import the file."
         )
     check_size(content)
 
@@ -125,14 +125,14 @@ class NotePart(BaseModel):
 
 
 class SnapshotMetadata(BaseModel):
-    """Name, notes, and the columns of a list of snapshots. Counts are those at the time of freezing."""
+    """Name, notes, and the columns of a list of snapshots. Counts are those at the time of saving."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     schema_version: Literal[1] = 1
     name: str = Field(max_length=LONGEST_NAME)
-    frozen_at: Moment
-    imported_at: Moment | None = None  # of a snapshot that was frozen elsewhere
+    saved_at: Moment
+    imported_at: Moment | None = None  # of a snapshot that was saved elsewhere
     fleet: str
     data_as_of: Moment
     saved_answers: bool = False  # the data's time is then that of the import
@@ -147,13 +147,13 @@ class SnapshotMetadata(BaseModel):
 
 
 class ExportMetadata(BaseModel):
-    """Name, notes and time of freezing in an exported file; empty in a file without them."""
+    """Name, notes and time of saving in an exported file; empty in a file without them."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     name: str = Field(default="", max_length=LONGEST_NAME)
     parts: dict[str, NotePart] = Field(default_factory=dict, max_length=MOST_NOTES, alias="notes")
-    frozen_at: Moment | None = None
+    saved_at: Moment | None = None
 
     @property
     def notes(self) -> Notes:
@@ -183,11 +183,11 @@ class SnapshotList(NamedTuple):
 
 
 def describe_fleet(fleet: Fleet, name: str, at: datetime) -> SnapshotMetadata:
-    """Return the metadata of a fleet that is frozen at `at`."""
+    """Return the metadata of a fleet that is saved at `at`."""
     counts, found = fleet.coverage, fleet.inspection.tally
     return SnapshotMetadata(
         name=tidy_name(name),
-        frozen_at=at,
+        saved_at=at,
         fleet=fleet.name,
         data_as_of=time_of(fleet),
         saved_answers=fleet.is_saved_answers,
@@ -269,17 +269,17 @@ def metadata_bytes(key: str, metadata: SnapshotMetadata) -> bytes:
 def with_export_metadata(metadata: SnapshotMetadata, export: ExportMetadata) -> SnapshotMetadata:
     """Return the metadata of an import, with the notes of the file.
 
-    An impossible time of freezing, before the data or after the import, is ignored.
+    An impossible time of saving, before the data or after the import, is ignored.
     """
     times = {}
-    if export.frozen_at is not None and metadata.data_as_of <= export.frozen_at <= metadata.frozen_at:
-        times = {"frozen_at": export.frozen_at, "imported_at": metadata.frozen_at}
+    if export.saved_at is not None and metadata.data_as_of <= export.saved_at <= metadata.saved_at:
+        times = {"saved_at": export.saved_at, "imported_at": metadata.saved_at}
     return metadata.model_copy(update={"notes": export.parts, **times})
 
 
 def export_bytes(content: bytes, metadata: SnapshotMetadata) -> bytes:
     """Return a snapshot as one file; the same snapshot with the same name and notes gives the same bytes."""
-    export = ExportMetadata(name=metadata.name, notes=metadata.notes, frozen_at=metadata.frozen_at)
+    export = ExportMetadata(name=metadata.name, notes=metadata.notes, saved_at=metadata.saved_at)
     return commented(packed(content), export.model_dump_json(by_alias=True).encode())
 
 

@@ -14,7 +14,7 @@ from dashboard.store.packing import SnapshotList, StoredSnapshot
 if TYPE_CHECKING:  # it imports SQLAlchemy, 0.2 s that few commands need
     from dashboard.store.snapshots import Snapshots
 
-REVIEW = "Review"  # begins the name of a snapshot that is frozen on the page Review
+REVIEW = "Review"  # begins the name of a snapshot that is saved on the page Review
 APART = timedelta(hours=4)  # snapshots of one meeting and its preparation are closer together
 
 
@@ -62,7 +62,7 @@ def earlier(store: "Snapshots", fleet: Fleet) -> SnapshotList:
 def last_review(known: SnapshotList, fleet: Fleet) -> StoredSnapshot | None:
     """Return the newest earlier snapshot that is a review; None without one.
 
-    A review has notes, or it is named so and not from the same meeting. Other snapshots are frozen for other reasons.
+    A review has notes, or it is named so and not from the same meeting. Other snapshots are saved for other reasons.
     """
     as_of = fleet.polled_at
     for stored in known.snapshots:

@@ -1,6 +1,6 @@
-"""Frozen snapshots, in the database of the history: each is one compressed document, its metadata, and raw answers.
+"""Snapshots, in the database of the history: each is one compressed document, its metadata, and raw answers.
 
-Opening, exporting and listing remove secrets: the options may name more of them than when it was frozen.
+Opening, exporting and listing remove secrets: the options may name more of them than when it was saved.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ from dashboard.store.packing import (
     SnapshotList,
     SnapshotMetadata,
     StoredSnapshot,
-    check_frozen_size,
+    check_snapshot_size,
     clean_content,
     clean_metadata,
     content_of,
@@ -80,10 +80,10 @@ class Snapshots:
         self._gone: tuple[float, HistoryError] | None = None  # until when it is not asked again, and why
         self._described: dict[str, SnapshotMetadata] = {}  # with damaged metadata: opening one takes seconds
 
-    def freeze(self, fleet: Fleet, name: str, at: datetime, export: ExportMetadata | None = None) -> StoredSnapshot:
+    def save(self, fleet: Fleet, name: str, at: datetime, export: ExportMetadata | None = None) -> StoredSnapshot:
         """Save a polled fleet with its raw answers; an existing snapshot keeps its name and notes.
 
-        `export` is the metadata in its file, for a fleet that was frozen elsewhere and is imported at `at`.
+        `export` is the metadata in its file, for a fleet that was saved elsewhere and is imported at `at`.
         """
         answers = [{each.path: each.raw for each in one.probes if each.raw} for one in fleet.replicas]
         return self.keep(content_of(fleet), describe_fleet(fleet, name, at), export, answers)
@@ -95,9 +95,9 @@ class Snapshots:
         export: ExportMetadata | None = None,
         answers: Answers = (),
     ) -> StoredSnapshot:
-        """Save the content of a fleet as `freeze` does, with its metadata."""
+        """Save the content of a fleet as `save` does, with its metadata."""
         self._need_writable()
-        check_frozen_size(content)
+        check_snapshot_size(content)
         key = id_of(content)
         if not self._is_whole(key):
             blob = packed(content)
@@ -253,13 +253,13 @@ class Snapshots:
         return SnapshotError(f"There is no snapshot “{typed:.40}” here; {why}.")
 
     def _content(self, key: str) -> bytes:
-        """Return the content as it was frozen, within the limits of `check_frozen_size`."""
+        """Return the content as it was saved, within the limits of `check_snapshot_size`."""
         row = self._row(key, snapshot.c.sha, snapshot.c.content)
-        damaged = f"Snapshot {key} is damaged: its content was changed after freezing. Delete it, or restore a copy."
+        damaged = f"Snapshot {key} is damaged: its content was changed after saving. Delete it, or restore a copy."
         if not isinstance(row.content, bytes) or hashlib.sha256(row.content).digest() != row.sha:
             raise SnapshotError(damaged)
         content = unpacked(row.content, MOST_BYTES)
-        check_frozen_size(content)
+        check_snapshot_size(content)
         if id_of(content) != key:
             raise SnapshotError(damaged)
         return content
@@ -304,8 +304,8 @@ class Snapshots:
             return StoredSnapshot(row.key, clean_metadata(read_metadata(row.key, row.metadata)), size)
         except SnapshotError as error:
             if row.key not in self._described:
-                frozen = self.fleet(row.key)
-                self._described[row.key] = describe_fleet(frozen, "", time_of(frozen))
+                opened = self.fleet(row.key)
+                self._described[row.key] = describe_fleet(opened, "", time_of(opened))
             return StoredSnapshot(row.key, self._described[row.key], size, str(error))
 
     @contextmanager

@@ -36,7 +36,7 @@ from dashboard.views.blocks import (
 from dashboard.views.capacity_text import in_percent
 from dashboard.views.changes_entries import SideLinks, sides_of
 from dashboard.views.changes_text import EventSummary
-from dashboard.views.context import Context, compared, frozen_text
+from dashboard.views.context import Context, compared, source_text
 from dashboard.views.names import brief, names_of
 from dashboard.views.table import Field, plain_value, to_data, to_table
 
@@ -362,5 +362,5 @@ def _arrow(before: str, after: str) -> str:
 
 def _snapshot(context: Context) -> str:
     if context.snapshot is None:
-        return frozen_text(context)
+        return source_text(context)
     return f"{short_id(context.snapshot)} “{context.name}”" if context.name else short_id(context.snapshot)

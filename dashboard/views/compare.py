@@ -73,7 +73,7 @@ from dashboard.views.pool_comparison import (
     worst_by_path,
 )
 from dashboard.views.pool_text import router_section, sharing_blocks, sharing_severity, trait_paragraphs
-from dashboard.views.settings import origin_text, origins_text
+from dashboard.views.setting import origin_text, origins_text
 from dashboard.views.since import since_cell, since_paragraphs
 from dashboard.views.table import Field, to_table
 from dashboard.views.whatif import whatif_section

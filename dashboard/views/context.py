@@ -90,7 +90,7 @@ def short_parts(context: Context) -> tuple[str, ...]:
     fleets = context.fleet if before.fleet == context.fleet else f"{before.fleet} to {context.fleet}"
     return (
         fleets,
-        f"{frozen_text(before)} to {frozen_text(context)}",
+        f"{source_text(before)} to {source_text(context)}",
         f"{_as_of(before)} to {_as_of(context).removeprefix(AS_OF)}",
     )
 
@@ -111,11 +111,11 @@ def _sides(context: Context) -> tuple[str, ...]:
 
 
 def _side(context: Context) -> tuple[str, ...]:
-    frozen = frozen_text(context) + (f" “{context.name}”" if context.name and context.snapshot else "")
-    return context.fleet, frozen, _as_of(context), f"{context.answered:,} of {context.targets:,} answered"
+    source = source_text(context) + (f" “{context.name}”" if context.name and context.snapshot else "")
+    return context.fleet, source, _as_of(context), f"{context.answered:,} of {context.targets:,} answered"
 
 
-def frozen_text(context: Context) -> str:
+def source_text(context: Context) -> str:
     """Return which fleet it is: `snapshot 3fa9c01b2e`, `history at 2026-11-22T14:00Z` or `live`."""
     if context.snapshot:
         return f"snapshot {short_id(context.snapshot)}"

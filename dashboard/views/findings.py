@@ -58,7 +58,7 @@ from dashboard.views.names import MOST_NAMED, brief, in_natural_order, names_of
 from dashboard.views.plan import causes_section
 from dashboard.views.pool_text import context_text, trait_paragraphs
 from dashboard.views.rules import error_blocks, outcome_table, rule_section
-from dashboard.views.settings import affected_section
+from dashboard.views.setting import affected_section
 from dashboard.views.since import SINCE, since_cell, since_paragraphs
 from dashboard.views.summary import (
     SEVERITY_TERMS,

@@ -14,7 +14,7 @@ from dashboard.views.table import Field, to_table
 TERMS: Mapping[str, str] = {
     "replica": "One vLLM API server behind one address.",
     "pool": "A group of interchangeable replicas: the same model in the same role.",
-    "cohort": "Replicas of a pool with identical settings; A is the largest.",
+    "cohort": "Replicas of a pool with identical settings. The letter of these settings stays the same.",
     "reference": "What a pool is compared with: its majority, a cohort, a replica or a baseline.",
     "majority": "The value of more than half of at least three replicas.",
     "baseline": "The agreed settings of a pool, in a YAML file.",

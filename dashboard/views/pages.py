@@ -75,6 +75,7 @@ RULES = "rules"  # outcomes of rules to list
 FROM, TO = "from", "to"  # the two fleets of a comparison: the id of a snapshot, a time, or live
 MANAGE = "manage"  # the snapshot whose dialog is open
 CONVERGE = "converge"  # the target of a what-if
+CHECK, BASELINE = "check", "baseline"  # the dialog for baselines is open
 CAUSE = "cause"  # of the fix plan: the key of the one that is open
 RANGE = "range"  # of a timeline
 
@@ -82,7 +83,7 @@ RANGE = "range"  # of a timeline
 _OWN: dict[str, set[str]] = {
     OVERVIEW: {SORT, CAUSE},
     FINDINGS: {SEARCH, RULES, FINDING, SORT},
-    COMPARE: {CHOSEN, SHOW, SEARCH, SECTION, ORIGIN, REFERENCE, COLUMNS, PATH, COHORT, CONVERGE, RANGE},
+    COMPARE: {CHOSEN, SHOW, SEARCH, SECTION, ORIGIN, REFERENCE, COLUMNS, PATH, COHORT, CHECK, CONVERGE, RANGE},
     CAPACITY: {MEASURE, LENGTH, PER},
     REPLICAS: {SEARCH, SORT, COLUMNS},
     SETTINGS: {SEARCH, PATH, VERSION, ROLE, LABEL, RANGE},
@@ -98,10 +99,10 @@ _OWN: dict[str, set[str]] = {
 KNOWN = {page: {POOL, *own} for page, own in _OWN.items()}  # the pool is the scope of all pages: the header shows it
 SCOPED = {OVERVIEW, FINDINGS, COMPARE, CAPACITY, REPLICAS, SETTINGS, TIMELINE}  # pages of all pools or of that one
 
-DIALOGS = {OVERVIEW: (CAUSE,), COMPARE: (PATH, COHORT), SNAPSHOTS: (MANAGE,)}  # choices that open a dialog
+DIALOGS = {OVERVIEW: (CAUSE,), COMPARE: (PATH, COHORT, CHECK), SNAPSHOTS: (MANAGE,)}  # choices that open a dialog
 
 # Choices that every page reads: navigate.js and `links.to` add them to each link.
-SNAPSHOT = "snapshot"  # the frozen fleet to show
+SNAPSHOT = "snapshot"  # the snapshot to show
 AT = "at"  # the past time to show
 SCREENSHOT = "screenshot"  # the clock stops and nothing moves
 MEETING = "meeting"  # larger type

@@ -64,10 +64,10 @@ def data_time(metadata: SnapshotMetadata) -> str:
     return f"{IMPORTED if metadata.saved_answers else AS_OF}{iso(metadata.data_as_of)}"
 
 
-def freeze_times(metadata: SnapshotMetadata) -> str:
+def saving_times(metadata: SnapshotMetadata) -> str:
     """Return when a snapshot was saved, and when it was imported if that was elsewhere."""
     imported = f" · imported {iso(metadata.imported_at)}" if metadata.imported_at else ""
-    return f"saved {iso(metadata.frozen_at)}{imported}"
+    return f"saved {iso(metadata.saved_at)}{imported}"
 
 
 def _row(stored: StoredSnapshot, *, is_shown: bool) -> tuple[Cell, ...]:
@@ -78,7 +78,7 @@ def _row(stored: StoredSnapshot, *, is_shown: bool) -> tuple[Cell, ...]:
     return (
         Cell("", pieces=(opened, *tag)),
         Cell("", pieces=(Piece(short_id(stored.id), Style.CODE),)),
-        Cell(data_time(metadata).removeprefix(AS_OF), hint=freeze_times(metadata)),
+        Cell(data_time(metadata).removeprefix(AS_OF), hint=saving_times(metadata)),
         Cell(metadata.fleet),
         number_cell(f"{metadata.answered:,} of {metadata.targets:,}", metadata.answered),
         Cell("", pieces=_findings(stored)),

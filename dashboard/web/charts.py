@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
+from dashboard.compare.cohorts import colour
 from dashboard.fleet.pieces import Link
 from dashboard.render import svg
-from dashboard.render.matrix import colour
 from dashboard.render.svg import amount
 from dashboard.views.blocks import Bar, Chart, Tone
 from dashboard.web import markup

@@ -135,9 +135,8 @@ def draw_guide() -> None:
 def guide_html() -> str:
     findings = markup.link(links.to(pages.FINDINGS), "Findings")
     compare = markup.link(links.to(pages.COMPARE), "Compare")
-    pools = "A pool groups interchangeable replicas. A cohort is a set of replicas with identical settings; A is the "
     steps = (
-        f"{pools}largest.",
+        "A pool groups interchangeable replicas. A cohort is a set of replicas with identical settings.",
         f"{findings} shows the impact and the fix of each problem; {compare} lists every setting that differs.",
         "Read-only. Use Share for a permanent link.",
     )

@@ -161,7 +161,7 @@ def draw_banner(page: str) -> None:
         return
     name = f" {markup.bold(f'“{stored.metadata.name}”')}" if stored.metadata.name else ""
     key = markup.code(formatting.short_id(stored.id))
-    frozen = f"saved {markup.text(formatting.iso(stored.metadata.frozen_at))}, not polled"
+    frozen = f"saved {markup.text(formatting.iso(stored.metadata.saved_at))}, not polled"
     leave = markup.link(links.live(page, **links.page_choices()), "Back to the live fleet")
     snapshots_link = markup.link(links.to(pages.SNAPSHOTS), "All snapshots")
     st.html(
@@ -284,7 +284,7 @@ def _live_as_of(polled_at: datetime, now: datetime, interval_seconds: float, *, 
 
 
 def _earlier_rules(stored: StoredSnapshot) -> str:
-    """Return what an earlier rule set found at freeze time: the page shows findings of today's rules."""
+    """Return what an earlier rule set found when it was saved: the page shows findings of today's rules."""
     then = stored.metadata
     if then.rule_set == RULE_SET:
         return ""

@@ -7,7 +7,7 @@ import streamlit as st
 
 from dashboard.fleet.formatting import short_id
 from dashboard.views import pages
-from dashboard.views.context import as_of, context_of, frozen_text
+from dashboard.views.context import as_of, context_of, source_text
 from dashboard.web import links, markup, state
 
 BEGIN = "begin_meeting"
@@ -73,7 +73,7 @@ def _snapshot_html() -> str:
     what = (
         f"Snapshot {name}{short_id(fleet.snapshot)}"
         if fleet.snapshot
-        else f"{fleet.name}, {frozen_text(context_of(fleet))}"
+        else f"{fleet.name}, {source_text(context_of(fleet))}"
     )
     when = as_of(fleet) or "waiting for the first poll"
     return f'<p class="shown"><span>{markup.text(what)}</span> · {markup.text(when)}</p>'

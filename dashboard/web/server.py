@@ -19,7 +19,7 @@ from dashboard.documents.changes import events_json
 from dashboard.documents.findings import findings_json
 from dashboard.documents.fleet import fleet_json
 from dashboard.documents.plan import plan_json
-from dashboard.errors import HistoryError, OptionsError
+from dashboard.errors import HistoryError, OptionsError, SnapshotError
 from dashboard.fleet.times import EXAMPLE, parse_since, parse_time
 from dashboard.views import pages
 from dashboard.web.limits import LogLimit, raise_descriptor_limit
@@ -114,25 +114,31 @@ def _metrics() -> Callable[[Request], Awaitable[Response]]:
 
 
 def _document(build: Callable[..., bytes], *choices: str) -> Callable[[Request], Awaitable[Response]]:
-    """Return a route with a JSON document of the live fleet, with `at` of a past one; `choices` are true or false.
+    """Return a route with a JSON document of the live fleet, of a snapshot or a past one; `choices` are true or false.
 
-    It answers 503 before the first poll, 400 for a snapshot or a wrong parameter, 404 for a time without a poll.
+    It answers 503 before the first poll, 400 for a wrong parameter, 404 for a snapshot or a poll that is not there.
     """
 
     async def answer(request: Request) -> Response:
-        if pages.SNAPSHOT in request.query_params:
-            detail = f"parameter {pages.SNAPSHOT} is not supported: the API serves the live fleet"
+        asked = request.query_params
+        snapshot, at = asked.get(pages.SNAPSHOT), asked.get(pages.AT)
+        if snapshot is not None and at is not None:
+            detail = f"parameters {pages.SNAPSHOT} and {pages.AT}: write one of them"
             return JSONResponse({"detail": detail}, status_code=400)
         try:
-            wanted = {name: FLAGS[request.query_params.get(name, FALSE)] for name in choices}
-            at = parse_time(request.query_params[pages.AT]) if pages.AT in request.query_params else None
-            fleet = service.current() if at is None else await _in_thread(service.past, at)
+            wanted = {name: FLAGS[asked.get(name, FALSE)] for name in choices}
+            time = parse_time(at) if at is not None else None
         except KeyError:
             names = " and ".join(choices)
             return JSONResponse({"detail": f"parameter {names}: write {' or '.join(FLAGS)}"}, status_code=400)
         except ValueError as error:
             return JSONResponse({"detail": f"parameter {pages.AT}: {error}"}, status_code=400)
-        except HistoryError as error:
+        try:
+            if snapshot is not None:
+                fleet = await _in_thread(service.open_snapshot, snapshot)
+            else:
+                fleet = service.current() if time is None else await _in_thread(service.past, time)
+        except (HistoryError, SnapshotError) as error:
             return JSONResponse({"detail": str(error)}, status_code=404)
         if fleet.polled_at is None:
             return JSONResponse({"detail": NO_DATA}, status_code=503)

@@ -135,10 +135,10 @@ def recorded(action: str, who: Mapping[str, str] | None = None, **fields: Any) -
     _write({**line, **fields})
 
 
-def freeze(fleet: Fleet, name: str) -> StoredSnapshot:
-    """Freeze a fleet, and log it; raise SnapshotError where it cannot be written."""
-    with recorded("freeze", name=name) as line:
-        stored = service.snapshots().freeze(fleet, name, service.now())
+def save_snapshot(fleet: Fleet, name: str) -> StoredSnapshot:
+    """Save a fleet as a snapshot, and log it; raise SnapshotError where it cannot be written."""
+    with recorded("save", name=name) as line:
+        stored = service.snapshots().save(fleet, name, service.now())
         line["snapshot"] = stored.id
     return stored
 

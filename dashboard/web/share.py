@@ -1,4 +1,4 @@
-"""Share: freeze the fleet and link to it, and export the page as a file."""
+"""Share: save the fleet as a snapshot and link to it, and export the page as a file."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -21,8 +21,8 @@ from dashboard.web import links, markup, sessions
 from dashboard.web.sides import Sides
 
 # Keys of the session.
-OFFERED, HAS_CHARTS, NAME = "offered_view", "offers_charts", "freeze_name"  # a view that is built for a download
-FROZEN = "frozen_just_now"  # the generation of the fleet and its snapshot, or why there is none
+OFFERED, HAS_CHARTS, NAME = "offered_view", "offers_charts", "snapshot_name"  # a view that is built for a download
+SAVED = "saved_just_now"  # the generation of the fleet and its snapshot, or why there is none
 COPY_LINK = (
     '<button type="button" class="copy-link" data-copy-url>Copy link to the live page</button>'  # by navigate.js
 )
@@ -43,7 +43,7 @@ def offer(view: Callable[[], View], *, charts: bool = False) -> None:
 def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
     """Draw the button and its popover; nothing before the first poll and without a comparison.
 
-    On a comparison the link has both `sides`, a live side can be frozen, and `fleet` is the second one.
+    On a comparison the link has both `sides`, a live side can be saved, and `fleet` is the second one.
     """
     is_empty = fleet.polled_at is None if sides is None else sides.both is None
     if is_empty:
@@ -58,12 +58,12 @@ def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
                 _draw_url(page, links.live(page, **{**links.page_choices(), **pages.choices_of(fleet)}))
             else:
                 st.html(COPY_LINK)
-            _draw_freeze(fleet, "Save snapshot", lambda key: _in_snapshot(page, key), page)
+            _draw_save(fleet, "Save snapshot", lambda key: _in_snapshot(page, key), page)
         elif sides.live is None:
             st.html(markup.section("Link to this comparison"))
             _draw_url(page, links.live(page, **{**links.page_choices(), **sides.address()}))
         else:
-            _draw_freeze(
+            _draw_save(
                 sides.live,
                 "Save the live side",
                 lambda key: links.live(page, **{**links.page_choices(), **sides.address(key)}),
@@ -75,8 +75,8 @@ def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
         _draw_export(links.make_file_name(fleet.name, page or "overview", *shown))
 
 
-def _draw_freeze(fleet: Fleet, title: str, url_of: Callable[[str], str], page: str) -> None:
-    """Offer to freeze the fleet; once done, draw the link that `url_of` makes of the snapshot's id."""
+def _draw_save(fleet: Fleet, title: str, url_of: Callable[[str], str], page: str) -> None:
+    """Offer to save the fleet as a snapshot; once done, draw the link that `url_of` makes of the snapshot's id."""
     is_read_only = service.snapshots().read_only
     why = READ_ONLY if is_read_only else "Saves all data of the fleet as a snapshot with a permanent link."
     st.html(markup.section(title) + f'<p class="mute">{markup.text(why)}</p>')
@@ -84,8 +84,8 @@ def _draw_freeze(fleet: Fleet, title: str, url_of: Callable[[str], str], page: s
         return
     default = default_name("", fleet.name, fleet.polled_at)
     st.text_input("Name", key=NAME, placeholder=default, max_chars=LONGEST_NAME)
-    st.button("Save snapshot", key="freeze", type="primary", on_click=_freeze, args=(fleet,))
-    generation, done = st.session_state.get(FROZEN, (None, ""))
+    st.button("Save snapshot", key="save_snapshot", type="primary", on_click=_save_snapshot, args=(fleet,))
+    generation, done = st.session_state.get(SAVED, (None, ""))
     if generation != fleet.generation:
         return
     stored = done if isinstance(done, StoredSnapshot) else None
@@ -98,12 +98,12 @@ def _draw_freeze(fleet: Fleet, title: str, url_of: Callable[[str], str], page: s
         _draw_snapshot_link(page, stored.id, url_of(stored.id))
 
 
-def _freeze(fleet: Fleet) -> None:
+def _save_snapshot(fleet: Fleet) -> None:
     name = default_name(st.session_state.get(NAME), fleet.name, fleet.polled_at)
     try:
-        st.session_state[FROZEN] = fleet.generation, sessions.freeze(fleet, name)
+        st.session_state[SAVED] = fleet.generation, sessions.save_snapshot(fleet, name)
     except SnapshotError as error:
-        st.session_state[FROZEN] = fleet.generation, str(error)
+        st.session_state[SAVED] = fleet.generation, str(error)
 
 
 def _in_snapshot(page: str, key: str) -> str:

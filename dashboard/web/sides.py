@@ -114,7 +114,7 @@ def _opened(text: str) -> ChangesSide:
             past = state.open_past(text)
             return ChangesSide(pages.side_of(past), past)
         key = service.snapshots().named(text)
-        return ChangesSide(key, service.frozen(key), service.snapshots().get(key).metadata.name)
+        return ChangesSide(key, service.open_snapshot(key), service.snapshots().get(key).metadata.name)
     except DashboardError as error:
         return ChangesSide(text, problem=str(error))
 

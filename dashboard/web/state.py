@@ -154,7 +154,7 @@ def _open_named() -> Fleet | None:
     snapshot, at = (st.query_params.get(name) for name in pages.STILL)
     try:
         if snapshot is not None:
-            return service.frozen(service.snapshots().named(snapshot))
+            return service.open_snapshot(snapshot)
         return open_past(at) if at is not None else None
     except DashboardError as error:
         st.session_state[PROBLEM] = str(error)

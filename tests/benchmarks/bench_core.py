@@ -16,7 +16,8 @@ from typing import Any
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.fleet import Snapshot
 from dashboard.rules.catalogue import ALL_RULES
-from dashboard.views.settings import SettingFilter, setting_values, settings_report
+from dashboard.views.setting import SettingFilter, setting_report
+from dashboard.views.settings import setting_values, settings_report
 from dashboard.vllm import canonical
 from dashboard.vllm.reading import read
 from tests.benchmarks.measures import ROUNDS, Row, best, print_table
@@ -78,7 +79,7 @@ def _settings(fleet: Fleet) -> Iterator[tuple[str, float, float]]:
         search = SettingFilter(search=words)
         took = best(lambda search=search: settings_report(fleet, search, rows=values))  # type: ignore[misc]
         yield f"a search for “{words}” among them, s", took, SEARCH
-    yield f"one setting of {number:,}, s", best(lambda: settings_report(fleet, path=path, rows=values)), SEARCH
+    yield f"one setting of {number:,}, s", best(lambda: setting_report(fleet, path)), SEARCH
 
 
 def first_poll(snapshots: Sequence[Snapshot]) -> float:

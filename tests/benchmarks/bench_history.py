@@ -131,7 +131,8 @@ def _rolled_out(fleet: Fleet, numbers: range, week: int, at: datetime) -> Fleet:
     documents |= {each.id: each for each in new.values()}
     used = {each.document for each in replicas}
     kept = {key: documents[key] for key in sorted(documents) if key in used}
-    return assemble(Fleet(fleet.name, 1, at, replicas=tuple(replicas), documents=kept), at, before=fleet)
+    read = Fleet(fleet.name, 1, at, replicas=tuple(replicas), documents=kept, letters=fleet.letters)
+    return assemble(read, at, before=fleet)
 
 
 def _restarted(one: Replica, number: int, week: int, at: datetime, document: str) -> Replica:

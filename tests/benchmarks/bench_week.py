@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from dashboard.analysis.assembly import NO_LIVES, Fleet, assemble, read_fleet
 from dashboard.analysis.flapping import Watch
-from dashboard.fleet import ProbeResult, Snapshot, Target
+from dashboard.fleet import NO_LETTERS, ProbeResult, Snapshot, Target
 from tests.benchmarks import bench_core
 from tests.benchmarks.bench_core import FEW, captured
 from tests.benchmarks.measures import Row, peak_bytes, print_table, processor_seconds
@@ -138,9 +138,10 @@ def main() -> int:
 
 
 def _built(snapshots: list[Snapshot], at: datetime, before: Fleet | None, watch: Watch) -> Fleet:
-    lives = before.lives if before else NO_LIVES
+    lives, letters = (before.lives, before.letters) if before else (NO_LIVES, NO_LETTERS)
     read = read_fleet("bench", snapshots, polled_at=at, interval=POLL, before=before)
-    return assemble(replace(read, recent=watch.add_poll(read, at, lives)), at, before=before)
+    read = replace(read, recent=watch.add_poll(read, at, lives), letters=letters)
+    return assemble(read, at, before=before)
 
 
 if __name__ == "__main__":

@@ -10,12 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.compare.cohorts import (
+    COHORT_COLOURS,
     EXACT_SIZE,
     EXACT_WORK,
+    all_letters,
+    colour,
     contradicting_rows,
     contradictions,
+    give_letters,
     group_rows,
-    letter,
     merge_rows,
     minimal_cover,
 )
@@ -73,11 +76,47 @@ def test_merged_rows_have_every_value_of_their_members() -> None:
     assert merge_rows(codes).tolist() == [ONE, TWO, REDACTED]
 
 
+def test_new_cohorts_have_the_letters_a_to_z_and_then_aa() -> None:
+    letters = give_letters([[str(place)] for place in range(1_000)], {})
+
+    places = {0: "A", 1: "B", 25: "Z", 26: "AA", 27: "AB", 701: "ZZ", 702: "AAA", 999: "ALL"}
+    assert {place: letters[place] for place in places} == places
+
+
+def test_the_colours_of_letters_repeat() -> None:
+    assert [colour(each) for each in "ABCDEFG"] == [*range(COHORT_COLOURS), 0]
+    assert colour("AA") == 26 % COHORT_COLOURS
+
+
+SEVEN = {f"gone {each}": each for each in "ABCDEFG"}
+
+
 @pytest.mark.parametrize(
-    ("place", "name"), [(0, "A"), (25, "Z"), (26, "AA"), (27, "AB"), (701, "ZZ"), (702, "AAA"), (999, "ALL")]
+    ("cohorts", "known", "letters"),
+    [
+        pytest.param([["b"], ["a"]], {"a": "A", "b": "B"}, ["B", "A"], id="a letter stays with its document"),
+        pytest.param([["a"], ["new"]], {"a": "A", "gone": "B"}, ["A", "C"], id="the letter of what is gone is taken"),
+        pytest.param([["new", "c"]], {"c": "C"}, ["C"], id="a more complete document has the letter of its cohort"),
+        pytest.param([["x"], ["y", "x"]], {"x": "A"}, ["A", "B"], id="the first document decides"),
+        pytest.param([["x"], ["y"]], {"x": "A", "y": "A"}, ["A", "B"], id="no two cohorts have one letter"),
+        pytest.param([["new"], ["b"]], {**SEVEN, "b": "B"}, ["I", "B"], id="H has the colour of B"),
+        pytest.param([*map(list, "1234567")], SEVEN, [*"HIJKLMN"], id="all colours are taken"),
+    ],
 )
-def test_letters_continue_with_aa_after_z(place: int, name: str) -> None:
-    assert letter(place) == name
+def test_a_letter_stays_with_its_document_and_a_new_one_is_free(
+    cohorts: list[list[str]], known: dict[str, str], letters: list[str]
+) -> None:
+    assert give_letters(cohorts, known) == letters
+
+
+def test_a_shown_letter_belongs_to_no_remembered_document() -> None:
+    remembered = {"chat": {"a": "A", "b": "B"}, "gone": {"x": "A"}}
+
+    assert all_letters(remembered, {"chat": {"c": "B"}, "new": {"n": "A"}}) == {
+        "chat": {"a": "A", "c": "B"},
+        "gone": {"x": "A"},
+        "new": {"n": "A"},
+    }
 
 
 @pytest.mark.parametrize(

@@ -287,3 +287,23 @@ def test_letters_do_not_depend_on_ids_of_documents_or_on_what_all_replicas_repor
     ]
 
     assert letters[0] == letters[1]
+
+
+@given(fleets(), st.data())
+def test_a_restart_of_any_replicas_changes_no_letter_of_a_cohort_that_stays(fleet: Fleet, data: st.DataObject) -> None:
+    members, documents = fleet
+    known = {each.document: each.letter for each in compared(fleet).cohorts}
+    restarted = [
+        replace(each, document=data.draw(st.sampled_from([each.document, *documents])) if documents else None)
+        for each in members
+    ]
+
+    after = compare_pool("chat", Role.BOTH, restarted, documents, letters=known)
+
+    stayed = [each for each in after.cohorts if each.document in known]
+    assert all(each.letter == known[each.document] for each in stayed)
+    assert len({each.letter for each in after.cohorts}) == len(after.cohorts)
+    new = [each for each in after.cohorts if known.keys().isdisjoint(each.documents)]
+    assert {each.letter for each in new}.isdisjoint(known.values())
+    letters = {each.letter for each in after.cohorts}
+    assert all(set(value.cohorts) <= letters for each in after.differences for value in each.values)

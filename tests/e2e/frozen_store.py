@@ -31,8 +31,8 @@ def snapshots() -> tuple[Snapshots, dict[str, str]]:
     """Freeze both; return the store, and the ids by placeholder."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     store = Snapshots(FOLDER)
-    before = store.freeze(fleet_before(), "Review of 6 November", AT - AGO)
-    latest = store.freeze(frozen(STORY), "Review of 20 November", AT)
+    before = store.save(fleet_before(), "Review of 6 November", AT - AGO)
+    latest = store.save(frozen(STORY), "Review of 20 November", AT)
     return store, {BEFORE: before.id, LATEST: latest.id}
 
 

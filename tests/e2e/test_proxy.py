@@ -115,4 +115,4 @@ def test_the_proxy_of_the_docs_serves_the_page_logs_the_user_and_refuses_other_n
         entry: dict[str, Any] = json.loads(logged(process, '"audit"'))
 
     line = (entry["audit"], entry["remote"], entry["forwarded_for"], entry["user"])
-    assert line == ("freeze", "127.0.0.1", "127.0.0.1", USER)
+    assert line == ("save", "127.0.0.1", "127.0.0.1", USER)

@@ -51,7 +51,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Snapshots:
 @pytest.fixture(scope="module")
 def url(store: Snapshots, demo_fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of the review of a snapshot, served with a folder of its own."""
-    key = store.freeze(demo_fleet, "Review", AT).id
+    key = store.save(demo_fleet, "Review", AT).id
     script: Path = tmp_path_factory.mktemp("app") / "review_app.py"
     main = str(ROOT / "dashboard" / "web" / "pages" / "main.py")
     script.write_text(APP.format(folder=str(store.folder), key=key, main=main))

@@ -47,7 +47,7 @@ class Served(NamedTuple):
 def served(demo_fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder: Path = tmp_path_factory.mktemp("served")
     (folder / "fleet.yaml").write_text(UNREACHABLE)
-    key = Snapshots(folder / "kept").freeze(demo_fleet, "Ops review", AT).id
+    key = Snapshots(folder / "kept").save(demo_fleet, "Ops review", AT).id
     with dashboard_on(folder / "fleet.yaml") as url:
         yield Served(url, key, configured_snapshots(load_options(folder / "fleet.yaml")))
 
@@ -141,7 +141,7 @@ def test_behind_a_path_prefix_links_have_it_and_changes_compare_with_the_last_re
 ) -> None:
     (tmp_path / "fleet.yaml").write_text(f"{UNREACHABLE}poll: {{interval_seconds: 1}}\n")
     older = replace(demo_fleet, name="prod", polled_at=AT - timedelta(days=7))
-    key = Snapshots(tmp_path / "kept").freeze(older, "Review last week", AT).id
+    key = Snapshots(tmp_path / "kept").save(older, "Review last week", AT).id
     prefix = {"STREAMLIT_SERVER_BASE_URL_PATH": "ops/fleet"}
     with dashboard_on(tmp_path / "fleet.yaml", environment=prefix, path="/ops/fleet") as url, tab(browser) as page:
         for path in ("/?", "/findings?search=severity%3Acritical&"):
@@ -175,7 +175,7 @@ def test_imported_files_open_as_a_fleet(page: Page, served: Served) -> None:
 
 
 def test_a_snapshot_is_renamed_and_deleted_after_confirmation(page: Page, served: Served, demo_fleet: Fleet) -> None:
-    key = served.store.freeze(replace(demo_fleet, name="other"), "To be deleted", AT).id
+    key = served.store.save(replace(demo_fleet, name="other"), "To be deleted", AT).id
     visit(page, f"{served.url}/snapshots")
     row = page.locator(".st-key-snapshots_list tr", has_text="To be deleted")
     row.get_by_role("link", name="Manage").click()
@@ -212,7 +212,7 @@ LINKS, LINE, SHARE, GEAR = "[data-testid=stTopNavLink]", ".asof", ".st-key-share
 
 
 def test_the_header_of_changes_shows_both_sides_without_overlap(page: Page, served: Served, demo_fleet: Fleet) -> None:
-    other = served.store.freeze(replace(demo_fleet, polled_at=AT - timedelta(days=9)), "Earlier", AT).id
+    other = served.store.save(replace(demo_fleet, polled_at=AT - timedelta(days=9)), "Earlier", AT).id
     visit(page, f"{served.url}/changes?from={other}&to=live")
     in_the_header(page, 390, LINE, SHARE)
     for width in (1024, 1280):

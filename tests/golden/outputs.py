@@ -124,7 +124,7 @@ def _with_history(fleet: Fleet) -> Iterator[tuple[str, str]]:
         yield "timeline.svg", _timeline(now, reader.timeline(Period(end - WEEK, end)))
         yield "events.json", _json(events_json(EventPeriod(reader.events(end - WEEK, end), end - WEEK, end), now.name))
         store = Snapshots(Path(folder) / "kept")
-        frozen = store.freeze(fleet_before(), "Review of 6 November", end - 2 * WEEK).id
+        frozen = store.save(fleet_before(), "Review of 6 November", end - 2 * WEEK).id
         service.put(now, end, store, history=reader)
         before = write_time(end - RESTARTED)
         for page, choices in (

@@ -13,7 +13,6 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.compare import MAJORITY, lay_out
 from dashboard.fleet.history import Sighting
 from dashboard.render.html import HtmlWriter
-from dashboard.render.matrix import COHORT_COLOURS, colour
 from dashboard.views.blocks import MOST_COLUMNS, DifferenceTable
 from tests.builders import HOSTILE, POLLED_AT, alike, document, fleet, hostile, replica, story
 
@@ -151,11 +150,6 @@ def test_any_value_and_path_is_escaped(path: str, value: str) -> None:
 
 def test_the_number_of_columns_is_limited() -> None:
     assert drawn(one_each("model_config.seed", *range(60))).count('<th scope="col"') == 1 + MOST_COLUMNS
-
-
-def test_the_colours_of_letters_repeat() -> None:
-    assert [colour(letter) for letter in "ABCDEFG"] == [*range(COHORT_COLOURS), 0]
-    assert colour("AA") == 26 % COHORT_COLOURS
 
 
 CAME = Sighting(POLLED_AT, POLLED_AT, POLLED_AT - timedelta(minutes=1))

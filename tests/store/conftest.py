@@ -16,4 +16,4 @@ def store(tmp_path: Path) -> Snapshots:
 
 @pytest.fixture
 def key(store: Snapshots) -> str:
-    return store.freeze(a_fleet(), "the first", NOW).id
+    return store.save(a_fleet(), "the first", NOW).id

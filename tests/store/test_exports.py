@@ -29,28 +29,28 @@ SIMPLE = packed(b"{}")
 @pytest.fixture
 def export(tmp_path: Path) -> bytes:
     store = Snapshots(tmp_path)
-    key = store.freeze(builders.story(), "Ops review", NOW).id
+    key = store.save(builders.story(), "Ops review", NOW).id
     store.note(key, "x", NOTE)
     return store.export(key)
 
 
 def test_an_imported_snapshot_keeps_its_time_of_freezing(tmp_path: Path) -> None:
     here, there, later = Snapshots(tmp_path / "here"), Snapshots(tmp_path / "there"), NOW + timedelta(days=3)
-    key = here.freeze(built_of_captures(), "Ops review", NOW).id
-    imported = there.freeze(here.fleet(key), "Ops review", later, read_export_metadata(here.export(key))).metadata
+    key = here.save(built_of_captures(), "Ops review", NOW).id
+    imported = there.save(here.fleet(key), "Ops review", later, read_export_metadata(here.export(key))).metadata
 
-    assert (imported.frozen_at, imported.imported_at) == (NOW, later)
+    assert (imported.saved_at, imported.imported_at) == (NOW, later)
     assert here.get(key).metadata.imported_at is None
     assert there.export(key) == here.export(key)
 
 
-@pytest.mark.parametrize("frozen_at", [None, POLLED_AT - timedelta(seconds=1), NOW + timedelta(days=3, seconds=1)])
-def test_an_impossible_time_of_freezing_is_ignored(tmp_path: Path, frozen_at: datetime | None) -> None:
+@pytest.mark.parametrize("saved_at", [None, POLLED_AT - timedelta(seconds=1), NOW + timedelta(days=3, seconds=1)])
+def test_an_impossible_time_of_freezing_is_ignored(tmp_path: Path, saved_at: datetime | None) -> None:
     """Older exports have none; before the data and after the import are impossible."""
     later = NOW + timedelta(days=3)
-    imported = Snapshots(tmp_path).freeze(builders.story(), "x", later, ExportMetadata(frozen_at=frozen_at)).metadata
+    imported = Snapshots(tmp_path).save(builders.story(), "x", later, ExportMetadata(saved_at=saved_at)).metadata
 
-    assert (imported.frozen_at, imported.imported_at) == (later, None)
+    assert (imported.saved_at, imported.imported_at) == (later, None)
 
 
 def test_unpacking_an_export_gives_the_frozen_content(export: bytes, tmp_path: Path) -> None:
@@ -84,9 +84,9 @@ def test_the_same_name_and_notes_give_the_same_bytes(export: bytes, tmp_path: Pa
         commented(SIMPLE, b'{"notes": {"x": {"text": "' + b"x" * 4_001 + b'"}}}'),
         commented(SIMPLE, b'{"name": "' + b" " * NOTES_BYTES + b'"}'),
         commented(SIMPLE, b'{"name": "cut"}')[:20],
-        commented(SIMPLE, b'{"name": "x", "frozen_at": "yesterday"}'),
-        commented(SIMPLE, b'{"name": "x", "frozen_at": 1e300}'),
-        commented(SIMPLE, b'{"name": "x", "frozen_at": "2026-03-02T11:42:05"}'),
+        commented(SIMPLE, b'{"name": "x", "saved_at": "yesterday"}'),
+        commented(SIMPLE, b'{"name": "x", "saved_at": 1e300}'),
+        commented(SIMPLE, b'{"name": "x", "saved_at": "2026-03-02T11:42:05"}'),
         commented(SIMPLE, b'{"name": "\xff\xfe'),
     ],
     ids=range(15),

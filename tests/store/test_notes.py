@@ -47,7 +47,7 @@ def test_unreadable_notes_are_reported_and_never_overwritten(store: Snapshots, k
         store.note(key, "a", Note("new"))
     with pytest.raises(SnapshotError, match=re.escape(sentence)):
         store.rename(key, "new")
-    assert store.freeze(a_fleet(), "new", NOW).problem == sentence
+    assert store.save(a_fleet(), "new", NOW).problem == sentence
     assert column(store, key, "metadata") == content
 
 

@@ -66,7 +66,7 @@ def test_no_output_of_an_earlier_snapshot_has_a_secret(store: Snapshots, old: st
 
 
 def test_the_database_and_its_folder_are_private(store: Snapshots) -> None:
-    store.freeze(a_fleet(), "x", NOW)
+    store.save(a_fleet(), "x", NOW)
 
     assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
     assert {stat.S_IMODE(each.stat().st_mode) for each in store.folder.iterdir()} == {0o600}

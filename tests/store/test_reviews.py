@@ -14,7 +14,7 @@ SHOWN = builders.fleet(polled_at=NOW)
 
 
 def frozen(store: Snapshots, ago: timedelta, note: str = "", name: str = "", fleet: str = "prod-eu") -> str:
-    key = store.freeze(builders.fleet([builders.replica()], polled_at=NOW - ago, name=fleet), name, NOW).id
+    key = store.save(builders.fleet([builders.replica()], polled_at=NOW - ago, name=fleet), name, NOW).id
     if note:
         store.note(key, "x", Note(note))
     return key

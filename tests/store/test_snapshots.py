@@ -33,7 +33,7 @@ from tests.store.history.recorded import POLL, Recorded, later
 from tests.store.test_redacted_snapshots import SECRET
 
 OTHER = "0123456789abcdef0123456789abcdef"
-CHANGED = "is damaged: its content was changed after freezing. Delete it, or restore a copy."
+CHANGED = "is damaged: its content was changed after saving. Delete it, or restore a copy."
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def history(store: Snapshots) -> Recorded:
 
 def test_the_newest_data_is_listed_first(store: Snapshots) -> None:
     for days in (2, 0, 1):
-        store.freeze(a_fleet(polled_at=NOW - timedelta(days=days)), f"{days} days ago", NOW)
+        store.save(a_fleet(polled_at=NOW - timedelta(days=days)), f"{days} days ago", NOW)
 
     assert [each.metadata.name for each in store.all()] == ["0 days ago", "1 days ago", "2 days ago"]
 
@@ -113,7 +113,7 @@ def test_damaged_content_does_not_open_and_hides_no_other(
     store: Snapshots, key: str, blob: bytes, *, has_hash: bool
 ) -> None:
     """Also where somebody wrote the matching hash; then it is unpacked, up to a limit."""
-    cut = store.freeze(built_of_captures(), "x", NOW).id
+    cut = store.save(built_of_captures(), "x", NOW).id
     damage(store, cut, content=blob, **({"sha": hashlib.sha256(blob).digest()} if has_hash else {}))
 
     for ask in (store.fleet, store.export):
@@ -128,7 +128,7 @@ def test_freezing_again_repairs_damaged_content_and_keeps_notes(store: Snapshots
     damage(store, key, content=b"\x1f\x8b", size_bytes="x")
     assert store.get(key).size_bytes == 0
 
-    store.freeze(a_fleet(), "again", NOW)
+    store.save(a_fleet(), "again", NOW)
     assert store.fleet(key).name == "prod"
     assert store.get(key).metadata.name == "the first"
     assert store.get(key).size_bytes == len(column(store, key, "content"))
@@ -145,8 +145,8 @@ def test_a_large_fleet_is_neither_frozen_nor_opened(
 ) -> None:
     monkeypatch.setattr(packing, "MOST_BYTES", 1_000)
     monkeypatch.setattr(storing, "MOST_BYTES", 1_000)
-    for call in (lambda: store.fleet(key), lambda: store.freeze(built_of_captures(), "x", NOW)):
-        with pytest.raises(SnapshotError, match="MiB of JSON, the most that is frozen and opened; freeze one pool at"):
+    for call in (lambda: store.fleet(key), lambda: store.save(built_of_captures(), "x", NOW)):
+        with pytest.raises(SnapshotError, match="MiB of JSON, the most that is saved and opened; save one pool at"):
             call()
 
 
@@ -155,7 +155,7 @@ def test_raw_answers_are_kept_with_what_was_frozen_here(
 ) -> None:
     monkeypatch.setattr(storing, "ANSWERS_BYTES", 50_000)
     fleet = built_of_captures()
-    key = store.freeze(fleet, "x", NOW).id
+    key = store.save(fleet, "x", NOW).id
 
     assert Recorded(store.folder).rows("snapshot_answers") > 2
     for position in range(len(fleet.replicas)):
@@ -171,11 +171,11 @@ def test_raw_answers_show_no_secret_and_too_large_ones_are_not_kept(
     store: Snapshots, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret = f'{{"api_key":"{SECRET}"}}\xff'.encode("latin-1")
-    key = store.freeze(with_raw(built(at(1), polled_at=NOW), secret), "x", NOW).id
+    key = store.save(with_raw(built(at(1), polled_at=NOW), secret), "x", NOW).id
     assert SECRET.encode() not in b"".join(store.answers(key, 0).values()) != b""
 
     monkeypatch.setattr(storing, "MOST_ANSWERS_BYTES", 10)
-    key = store.freeze(with_raw(built(at(2), polled_at=NOW), secret), "x", NOW).id
+    key = store.save(with_raw(built(at(2), polled_at=NOW), secret), "x", NOW).id
     assert store.answers(key, 0) == {}
 
 
@@ -190,7 +190,7 @@ def with_raw(fleet: Fleet, raw: bytes) -> Fleet:
                 lzma.compress(bytes(2**27)), lzma.compress(b"{}" * 5_000)[:-30]]
 )  # fmt: skip
 def test_damaged_raw_answers_are_a_sentence(store: Snapshots, content: bytes | str) -> None:
-    key = store.freeze(built_of_captures(), "x", NOW).id
+    key = store.save(built_of_captures(), "x", NOW).id
     execute(store.folder, "UPDATE snapshot_answers SET content = ?", (content,))
 
     with pytest.raises(SnapshotError, match=f"The raw answers of snapshot {key} are damaged; restore a copy of it"):
@@ -232,7 +232,7 @@ def test_where_the_database_cannot_be_opened_the_reason_is_a_sentence(
             call()
         assert str(refused.value) == problem
     with pytest.raises(SnapshotError, match=r"^A snapshot cannot be written\. The history history\.db "):
-        store.freeze(built_of_captures(), "x", NOW)
+        store.save(built_of_captures(), "x", NOW)
 
 
 def test_a_server_that_is_gone_is_asked_once_for_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +247,7 @@ def test_a_server_that_is_gone_is_asked_once_for_a_page(tmp_path: Path, monkeypa
     assert store.listed() == store.listed() == SnapshotList((), ("Snapshots cannot be read. timeout expired",))
     assert len(asked) == 1
     with pytest.raises(SnapshotError, match=r"^A snapshot cannot be written\. timeout expired"):
-        store.freeze(a_fleet(), "x", NOW)
+        store.save(a_fleet(), "x", NOW)
 
     monkeypatch.setattr(storing, "GONE_SECONDS", 0.0)
     store = Snapshots(tmp_path, database=gone)
@@ -261,7 +261,7 @@ def test_read_only_snapshots_are_shown_and_not_changed(store: Snapshots, key: st
     changes: list[Callable[[], object]] = [
         lambda: reading.rename(key, "x"),
         lambda: reading.delete(key),
-        lambda: reading.freeze(a_fleet(), "x", NOW),
+        lambda: reading.save(a_fleet(), "x", NOW),
     ]
 
     assert reading.listed() == store.listed()
@@ -272,10 +272,10 @@ def test_read_only_snapshots_are_shown_and_not_changed(store: Snapshots, key: st
 
 def test_a_full_disk_leaves_no_partial_snapshot(store: Snapshots, key: str) -> None:
     with full_disk(200_000), pytest.raises(SnapshotError, match=r"^A snapshot cannot be written\. The history history"):
-        store.freeze(built_of_captures(), "x", NOW)
+        store.save(built_of_captures(), "x", NOW)
 
     assert [each.id for each in store.all()] == [key]
-    assert store.freeze(built_of_captures(), "x", NOW).metadata.name == "x"
+    assert store.save(built_of_captures(), "x", NOW).metadata.name == "x"
 
 
 def test_a_freeze_waits_for_a_poll_that_is_being_recorded_and_no_longer(
@@ -283,7 +283,7 @@ def test_a_freeze_waits_for_a_poll_that_is_being_recorded_and_no_longer(
 ) -> None:
     recording = sqlite3.connect(str(history.database.file), isolation_level=None, check_same_thread=False)
     recording.execute("BEGIN IMMEDIATE")
-    freezing = threading.Thread(target=store.freeze, args=(a_fleet(), "x", NOW))
+    freezing = threading.Thread(target=store.save, args=(a_fleet(), "x", NOW))
     freezing.start()
     freezing.join(0.5)
     assert freezing.is_alive()
@@ -294,7 +294,7 @@ def test_a_freeze_waits_for_a_poll_that_is_being_recorded_and_no_longer(
     monkeypatch.setattr(opening, "MAINTENANCE_SECONDS", 0.0)
     recording.execute("BEGIN IMMEDIATE")
     with pytest.raises(SnapshotError, match=r"^A snapshot cannot be written\. The history history\.db .* is locked\.$"):
-        store.freeze(built(at(9), polled_at=NOW), "y", NOW)
+        store.save(built(at(9), polled_at=NOW), "y", NOW)
     recording.close()
 
 
@@ -303,7 +303,7 @@ def test_polls_and_freezes_at_the_same_time_lose_none_and_pruning_keeps_snapshot
 
     def freeze(number: int) -> None:
         for each in range(5):
-            store.freeze(a_fleet(polled_at=NOW + timedelta(minutes=10 * number + each)), "x", NOW)
+            store.save(a_fleet(polled_at=NOW + timedelta(minutes=10 * number + each)), "x", NOW)
 
     history = Recorded(store.folder)
     with ThreadPoolExecutor(3) as threads:
@@ -320,7 +320,7 @@ def test_polls_and_freezes_at_the_same_time_lose_none_and_pruning_keeps_snapshot
 def test_freezing_in_many_threads_gives_one_snapshot(store: Snapshots) -> None:
     fleet = a_fleet()
     with ThreadPoolExecutor(6) as threads:
-        found = [*threads.map(lambda _: store.freeze(fleet, "x", NOW).id, range(6))]
+        found = [*threads.map(lambda _: store.save(fleet, "x", NOW).id, range(6))]
 
     assert [each.id for each in store.all()] == [*set(found)]
 
@@ -328,7 +328,7 @@ def test_freezing_in_many_threads_gives_one_snapshot(store: Snapshots) -> None:
 def test_without_a_history_snapshots_are_in_the_database_that_it_would_have(tmp_path: Path) -> None:
     options = Options.model_validate({"data_folder": tmp_path / "data", "history": {"enabled": False}})
     store = configured_snapshots(options)
-    key = store.freeze(a_fleet(), "x", NOW).id
+    key = store.save(a_fleet(), "x", NOW).id
 
     history = Recorded(tmp_path / "data")
     with pytest.raises(HistoryError, match="none was recorded yet"):

@@ -32,7 +32,7 @@ def of_providers() -> Fleet:
 
 
 def opened(store: Snapshots, fleet: Fleet) -> Fleet:
-    return store.fleet(store.freeze(fleet, "a name", LATER).id)
+    return store.fleet(store.save(fleet, "a name", LATER).id)
 
 
 def assert_same(back: Fleet, fleet: Fleet) -> None:
@@ -68,7 +68,7 @@ def test_a_thousand_replicas_take_a_few_megabytes(tmp_path: Path) -> None:
             for n in range(1000)
         ]
     )
-    stored = Snapshots(tmp_path).freeze(fleet, "large", LATER)
+    stored = Snapshots(tmp_path).save(fleet, "large", LATER)
 
     assert stored.size_bytes < 6_000_000
     assert_same(Snapshots(tmp_path).fleet(stored.id), fleet)
@@ -76,8 +76,8 @@ def test_a_thousand_replicas_take_a_few_megabytes(tmp_path: Path) -> None:
 
 def test_an_opened_fleet_has_its_id_and_a_generation(tmp_path: Path) -> None:
     store = Snapshots(tmp_path)
-    first = store.freeze(built_of_captures(), "a", LATER).id
-    second = store.freeze(builders.fleet([builders.replica()]), "b", LATER).id
+    first = store.save(built_of_captures(), "a", LATER).id
+    second = store.save(builders.fleet([builders.replica()]), "b", LATER).id
 
     assert store.fleet(first).snapshot == first
     assert store.fleet(first).generation < 0
@@ -86,8 +86,8 @@ def test_an_opened_fleet_has_its_id_and_a_generation(tmp_path: Path) -> None:
 
 def test_the_same_fleet_frozen_twice_is_one_snapshot_with_its_first_name_and_export(tmp_path: Path) -> None:
     store, fleet = Snapshots(tmp_path), built_of_captures()
-    first = store.freeze(fleet, "before the rollout", LATER)
-    second = store.freeze(fleet, "once more", LATER + timedelta(days=1))
+    first = store.save(fleet, "before the rollout", LATER)
+    second = store.save(fleet, "once more", LATER + timedelta(days=1))
 
     assert second == first
     assert [each.metadata.name for each in store.all()] == ["before the rollout"]

@@ -24,6 +24,7 @@ from dashboard.views.replica import replica_report
 from dashboard.views.replicas import replicas_report
 from dashboard.views.review import review_report
 from dashboard.views.search import search_report
+from dashboard.views.setting import setting_report
 from dashboard.views.settings import settings_report
 from dashboard.views.status import status_report
 from tests.builders import HOSTILE, document, down, fleet, hostile, story
@@ -58,7 +59,7 @@ VIEWS: dict[str, Callable[[Fleet], View]] = {
     "status": status_report,
     "help": help_report,
     "search": lambda built: search_report(built, "block"),
-    "setting": lambda built: settings_report(built, path="cache_config.block_size"),
+    "setting": lambda built: setting_report(built, "cache_config.block_size"),
     "review": review_report,
     "changes": lambda built: changes_report(
         changes_between(fleets()["hostile"], built), context_of(fleets()["hostile"]), context_of(built)

@@ -12,19 +12,18 @@ from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Gauges, Table, Tone
 from dashboard.views.pool_comparison import setting_severities, suppressed_settings
 from dashboard.views.search import search_report
-from dashboard.views.settings import (
+from dashboard.views.setting import (
     EVERY_SETTING,
     MOST_ROWS,
     VALUES,
     SettingFilter,
     affected_section,
-    found_settings,
     pool_values,
     replicas_section,
-    setting_values,
-    settings_report,
+    setting_report,
     similar_settings,
 )
+from dashboard.views.settings import found_settings, setting_values, settings_report
 from tests.builders import alike, document, down, fleet, replica, story
 from tests.findings_builder import finding, with_findings
 from tests.inspected_fleets import suppression
@@ -33,7 +32,6 @@ from tests.views.walking import part, tables_of, text_of
 SIZE = "cache_config.block_size"
 HASH_SIZE = "cache_config.hash_block_size"
 TIMEOUT = "parallel_config.fault_tolerance_config.engine_recovery_timeout_sec"
-PAGES = ((EVERY_SETTING, SIZE), (SettingFilter(search=SIZE), ""))  # its values, and the list of settings
 USUAL, LARGE = document(), document({SIZE: 32})
 
 
@@ -71,7 +69,11 @@ def test_of_values_that_tie_none_is_the_usual_one() -> None:
 def test_a_setting_has_the_severity_of_its_findings_else_that_of_the_verdict_that_it_splits() -> None:
     without = with_findings(mixed())
     on_one = with_findings(without, finding(without, ["chat-odd"]))
-    views = [settings_report(each, choice, path=path) for each in (without, on_one) for choice, path in PAGES]
+    views = [
+        view
+        for each in (without, on_one)
+        for view in (setting_report(each, SIZE), settings_report(each, SettingFilter(search=SIZE)))
+    ]
     tones = [[row[1].tone for row in tables_of([part(view, VALUES)])[-1].rows] for view in views]
 
     assert tones == [
@@ -95,15 +97,13 @@ def test_filters_choose_the_replicas(choice: SettingFilter, replicas: int) -> No
 
 
 def test_the_lead_is_the_answer_for_the_fleet() -> None:
-    assert (
-        settings_report(mixed(), path=SIZE).lead == "16 on most replicas, 32 on 2 replicas in 2 pools. Mixed in chat."
-    )
-    assert settings_report(mixed(), path=TIMEOUT).lead == "Not reported by 6 replicas."
+    assert setting_report(mixed(), SIZE).lead == "16 on most replicas, 32 on 2 replicas in 2 pools. Mixed in chat."
+    assert setting_report(mixed(), TIMEOUT).lead == "Not reported by 6 replicas."
     alone = fleet(alike("chat", 3, USUAL), [USUAL])
-    assert settings_report(alone, path=SIZE).lead == "16 on all 3 replicas."
+    assert setting_report(alone, SIZE).lead == "16 on all 3 replicas."
     tied = fleet([replica("one", document=USUAL), replica("two", document=LARGE)], [USUAL, LARGE])
-    assert settings_report(tied, path=SIZE).lead == "16 on 1 replica in chat, 32 on 1 replica in chat. Mixed in chat."
-    nothing = settings_report(mixed(), SettingFilter(pool="x"), path=SIZE)
+    assert setting_report(tied, SIZE).lead == "16 on 1 replica in chat, 32 on 1 replica in chat. Mixed in chat."
+    nothing = setting_report(mixed(), SIZE, SettingFilter(pool="x"))
     assert (nothing.lead, "No replica matches the filters." in text_of(nothing)) == ("", True)
 
 
@@ -116,7 +116,7 @@ def test_an_unknown_setting_is_no_value_and_differs_from_none() -> None:
 
     assert (row.differing, row.number, row.value) == (0, 1, "16")
     assert (values[-1].value.value, [each.is_most for each in values]) == ("16", [False, True])
-    assert settings_report(built, path=HASH_SIZE).lead == "16 on 1 replica. Not known on 4 replicas."
+    assert setting_report(built, HASH_SIZE).lead == "16 on 1 replica. Not known on 4 replicas."
     assert "differs" not in text_of(search_report(built, HASH_SIZE))
 
 
@@ -178,7 +178,7 @@ def test_pools_with_the_same_documents_are_one_kind_and_each_counts() -> None:
 
 
 def test_the_field_reference_has_a_row_per_declaration() -> None:
-    (table,) = tables_of([part(settings_report(mixed(), path="scheduler_config.async_scheduling"), "declared")])
+    (table,) = tables_of([part(setting_report(mixed(), "scheduler_config.async_scheduling"), "declared")])
 
     assert [[cell.text for cell in row] for row in table.rows] == [
         ["0.12.0 to before 0.14.1", "bool", "false", "--async-scheduling"],
@@ -200,7 +200,7 @@ def test_the_field_reference_has_a_row_per_declaration() -> None:
 def test_a_default_is_computed_or_a_literal_and_a_setting_may_be_removed_or_unknown(path: str, text: str) -> None:
     odd = document({"env.PYTHONHASHSEED": "0", "not.invented.yet": 1})
 
-    assert text in text_of(settings_report(fleet([replica("one", document=odd)], [odd]), path=path))
+    assert text in text_of(setting_report(fleet([replica("one", document=odd)], [odd]), path))
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_default_is_computed_or_a_literal_and_a_setting_may_be_removed_or_unkn
     ],
 )
 def test_a_path_that_nothing_has_is_no_setting_and_leads_to_similar_ones(path: str, similar: list[str]) -> None:
-    shown = settings_report(mixed(), path=path)
+    shown = setting_report(mixed(), path)
 
     assert shown.lead == "No such setting: no replica reports it, and no vLLM version has it."
     assert all(each in text_of(shown) for each in similar)
@@ -222,7 +222,7 @@ def test_a_path_that_nothing_has_is_no_setting_and_leads_to_similar_ones(path: s
 
 
 def test_a_setting_with_several_values_has_a_histogram_here_and_in_the_list() -> None:
-    (values,) = (each for each in part(settings_report(mixed(), path=SIZE), VALUES).blocks if isinstance(each, Gauges))
+    (values,) = (each for each in part(setting_report(mixed(), SIZE), VALUES).blocks if isinstance(each, Gauges))
     (table,) = tables_of([part(settings_report(mixed(), SettingFilter(search=SIZE)), VALUES)])
 
     assert [(each.label, each.mark) for each in values.items] == [("16", "4 replicas"), ("32", "2 replicas")]

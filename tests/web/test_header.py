@@ -176,7 +176,7 @@ def test_several_invalid_choices_are_one_warning_that_goes_with_them() -> None:
 
 @pytest.mark.usefixtures("live")
 def test_a_new_name_of_a_snapshot_is_shown_in_the_next_run() -> None:
-    key = service.snapshots().freeze(builders.story(), "Monday", NOW).id
+    key = service.snapshots().save(builders.story(), "Monday", NOW).id
     app = visit("findings", snapshot=key)
     service.snapshots().rename(key, "Tuesday")
 

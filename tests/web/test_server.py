@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -73,11 +74,18 @@ def test_few_threads_make_the_documents_of_the_api(demo_fleet: Fleet) -> None:
     assert [name for name in names if name.startswith("asyncio")] == []
 
 
-@pytest.mark.parametrize("path", API)
-def test_the_api_refuses_a_snapshot_instead_of_serving_the_live_fleet(demo_fleet: Fleet, path: str) -> None:
-    service.put(demo_fleet, AT)
+@pytest.mark.parametrize("path", [*API, "/api/v1/plan"])
+def test_ten_digits_of_its_id_open_a_snapshot(demo_fleet: Fleet, tmp_path: Path, path: str) -> None:
+    service.put(demo_fleet, AT, tmp_path)
+    earlier = replace(demo_fleet, polled_at=AT - timedelta(days=1))
+    key = service.snapshots().save(earlier, "yesterday", AT).id
 
-    assert get(f"{path}?snapshot=6986ee7586").status_code == 400
+    assert get(f"{path}?snapshot={key[:10]}").json()["data_as_of"] == "2026-11-19T11:42:05Z"
+    assert get(f"{path}?snapshot={key}").status_code == 200
+    missing = get(f"{path}?snapshot=0123456789")
+    assert (missing.status_code, list(missing.json())) == (404, ["detail"])
+    both = get(f"{path}?snapshot={key}&at=2026-11-19")
+    assert (both.status_code, both.json()) == (400, {"detail": "parameters snapshot and at: write one of them"})
 
 
 @pytest.mark.parametrize("path", API)

@@ -16,7 +16,7 @@ from tests.page_runner import copied, html, rerun, show_with_snapshots, switch, 
 
 
 def freeze(app: AppTest) -> AppTest:
-    app.button(key="freeze").click()
+    app.button(key="save_snapshot").click()
     return rerun(app)
 
 
@@ -32,7 +32,7 @@ def test_a_fleet_is_frozen_once_with_its_name_and_time_as_the_default_name() -> 
     (stored,) = service.snapshots().all()
 
     assert stored.metadata.name == "prod-eu 2026-03-02T11:42:05Z"
-    assert stored.metadata.frozen_at == NOW
+    assert stored.metadata.saved_at == NOW
     assert html(app).count("open it") == 1
     assert "Saved as <b>prod-eu 2026-03-02T11:42:05Z</b>, data as of 2026-03-02T11:42:05Z." in html(app)
 
@@ -40,7 +40,7 @@ def test_a_fleet_is_frozen_once_with_its_name_and_time_as_the_default_name() -> 
 @pytest.mark.usefixtures("live")
 def test_the_link_opens_this_page_with_its_choices_until_the_next_poll() -> None:
     app = visit("compare", pool="embed-8b", search="version")
-    app.text_input(key="freeze_name").set_value("Friday")
+    app.text_input(key="snapshot_name").set_value("Friday")
     freeze(rerun(app))
     (stored,) = service.snapshots().all()
     assert stored.metadata.name == "Friday"
@@ -53,10 +53,10 @@ def test_the_link_opens_this_page_with_its_choices_until_the_next_poll() -> None
 
 @pytest.mark.usefixtures("live")
 def test_a_snapshot_has_its_link_and_cannot_be_frozen_again() -> None:
-    key = service.snapshots().freeze(builders.story(), "x", NOW).id
+    key = service.snapshots().save(builders.story(), "x", NOW).id
     app = visit("findings", snapshot=key, search="severity:critical")
 
-    assert "freeze" not in [button.key for button in app.button]
+    assert "save_snapshot" not in [button.key for button in app.button]
     assert f"findings?search=severity%3Acritical&snapshot={key[:10]}" in copied(app)[0]
 
 
@@ -85,7 +85,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_in_share(tmp_path: Path) ->
 
 @pytest.mark.usefixtures("live")
 def test_a_page_exports_in_every_format_that_fits_and_the_next_page_forgets_it() -> None:
-    service.snapshots().freeze(builders.fleet(polled_at=NOW - timedelta(days=1)), "before", NOW)
+    service.snapshots().save(builders.fleet(polled_at=NOW - timedelta(days=1)), "before", NOW)
     app = visit("changes")
     formats = app.segmented_control(key="export_format").options
     assert set(formats) >= {"HTML", "Markdown", "CSV", "JSON"}

@@ -60,7 +60,7 @@ def test_a_pause_keeps_the_fleet_until_it_ends(live: Fleet) -> None:
 
 
 def test_a_paused_page_is_the_same_after_a_snapshot(live: Fleet) -> None:
-    key = service.snapshots().freeze(builders.story(), "x", NOW).id
+    key = service.snapshots().save(builders.story(), "x", NOW).id
     app = visit()
     app.toggle(key="paused").set_value(True)
     rerun(app)
@@ -101,8 +101,8 @@ def test_the_clock_of_a_screenshot_stops_at_the_time_of_its_data() -> None:
 
 def test_an_ambiguous_id_needs_more_digits(live: Fleet) -> None:
     store = service.snapshots()
-    key = store.freeze(live, "one", NOW).id
-    store.freeze(live, "two", NOW)
+    key = store.save(live, "one", NOW).id
+    store.save(live, "two", NOW)
     other = f"{key[:-4]}{'0000' if key[-4:] != '0000' else '1111'}"
     execute(store.folder, "INSERT INTO snapshot SELECT ?, sha, size_bytes, metadata, content FROM snapshot", (other,))
 
@@ -110,21 +110,21 @@ def test_an_ambiguous_id_needs_more_digits(live: Fleet) -> None:
 
 
 def test_a_snapshot_stays_in_memory_until_it_is_deleted(live: Fleet) -> None:
-    key = service.snapshots().freeze(replace(live, name="old"), "one", NOW).id
-    assert service.frozen(key) is service.frozen(key)
+    key = service.snapshots().save(replace(live, name="old"), "one", NOW).id
+    assert service.open_snapshot(key) is service.open_snapshot(key)
 
     service.snapshots().delete(key)
     assert "it may have been deleted" in html(visit(snapshot=key))
 
 
 def test_a_live_overview_has_the_guide_of_a_first_visit_and_a_snapshot_has_none(live: Fleet) -> None:
-    key = service.snapshots().freeze(live, "x", NOW).id
+    key = service.snapshots().save(live, "x", NOW).id
 
     assert ["New here?" in html(visit(**url)) for url in ({}, {"snapshot": key})] == [True, False]
 
 
 def test_a_live_page_has_the_clock_for_ages_and_a_still_one_has_none(live: Fleet) -> None:
-    key = service.snapshots().freeze(live, "x", NOW).id
+    key = service.snapshots().save(live, "x", NOW).id
     pages = [visit(**url) for url in ({}, {"snapshot": key}, {"screenshot": "1"})]
     values = [[json.loads(each.proto.json) for each in app.get("bidi_component") if each.proto.json] for app in pages]
     clocks = [[each["now"] for each in page if "now" in each] for page in values]

@@ -258,6 +258,7 @@ def restarted_fleet(
         recent=_recent(fleet, restarted.values(), replicas),
         snapshot=fleet.snapshot,
         past=fleet.past,
+        letters=fleet.letters,
         inspection=fleet.inspection,  # what it cannot see stays
     )
     return assemble(after, fleet.polled_at, before=fleet), ranks

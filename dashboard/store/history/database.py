@@ -23,7 +23,9 @@ from dashboard.store.writing import PRIVATE, PRIVATE_FOLDER
 FILE = "history.db"  # in data_folder
 MIGRATIONS = Path(__file__).with_name("migrations")
 BUSY_SECONDS = 1.0  # the longest wait for another process that writes: polling waits as long
-MAINTENANCE_SECONDS = 10.0  # the same for what nobody waits for longer than for a recorded poll: freezing, pruning
+MAINTENANCE_SECONDS = (
+    10.0  # the same for what nobody waits for longer than for a recorded poll: saving a snapshot, pruning
+)
 CONNECT_SECONDS = 3  # the longest wait for a PostgreSQL that is gone
 STATEMENT_MILLISECONDS = 10_000
 # Both ends of a connection notice within 14 seconds that the other machine is gone (default: 2 hours); until then its

@@ -1,19 +1,20 @@
 """Reading a history: the fleet of a time, and the gaps between polls."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from pydantic_core import from_json
-from sqlalchemy import Connection, Table, or_, select
+from sqlalchemy import Connection, Table, func, or_, select
 
 from dashboard.analysis.assembly import Fleet, assemble
 from dashboard.analysis.changes.events import Event, gap_event
 from dashboard.analysis.lifecycle import resumed
 from dashboard.analysis.timeline import Period, Timeline, bounded, merged, moves
 from dashboard.errors import HistoryError
-from dashboard.fleet import Document, Gap, Replica
+from dashboard.fleet import Document, Gap, Letters, Replica
 from dashboard.fleet.formatting import iso, setting_text
 from dashboard.fleet.history import Sightings
 from dashboard.fleet.times import EPOCH, MICROSECOND
@@ -83,8 +84,9 @@ class HistoryReader:
             rows = _rows_at(connection, replica_span, at)
             replicas = self._replicas_at(connection, shell, at, rows)
             sightings = _sightings_at(connection, at, zip(replicas, rows, strict=True))
+            letters = _letters_of(_rows_at(connection, cohort_span, at))
         with self._database.undamaged():
-            saved = replace(read_parts(shell, at), replicas=replicas, documents=documents)
+            saved = replace(read_parts(shell, at), replicas=replicas, documents=documents, letters=letters)
             fleet = assemble(saved, at, before=self._before or like)
             unrecorded = tuple(
                 limit_text(row["name"], since)
@@ -100,6 +102,13 @@ class HistoryReader:
             sightings=sightings,
         )
         return replace(fleet, lives=resumed(fleet, whole["rule_set"]))
+
+    def letters(self) -> Letters:
+        """Return the letters of all cohorts in the history, of a document the last one."""
+        c = cohort_span.c
+        query = select(c.pool, c.document, c.letter).group_by(c.pool, c.document, c.letter).order_by(func.max(c.id))
+        with self._database.read() as connection, connection.begin():
+            return _letters_of(connection.execute(query).mappings())
 
     def first_poll(self) -> datetime | None:
         """Return the time of the first poll; None before it."""
@@ -214,6 +223,13 @@ class HistoryReader:
 def _first_poll(connection: Connection) -> datetime | None:
     first: datetime | None = connection.scalar(select(watch.c.from_at).order_by(watch.c.from_at).limit(1))
     return first
+
+
+def _letters_of(rows: Iterable[Any]) -> Letters:
+    letters: dict[str, dict[str, str]] = defaultdict(dict)
+    for row in rows:
+        letters[row["pool"]][row["document"]] = row["letter"]
+    return letters
 
 
 def _sightings_at(connection: Connection, at: datetime, replicas: Iterable[tuple[Replica, Any]]) -> Sightings:

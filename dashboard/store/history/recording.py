@@ -7,6 +7,7 @@ from datetime import datetime
 from dashboard.analysis.assembly import Fleet
 from dashboard.config import Options
 from dashboard.errors import DashboardError, HistoryError
+from dashboard.fleet import NO_LETTERS, Letters
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.history import NO_SIGHTINGS, Sightings
 from dashboard.store.history.database import DamagedRowsError, Database, OtherWriterError, file_database
@@ -67,19 +68,20 @@ class Recorder:
         self.status = self.status._replace(follows=fleet is not None)
         return fleet
 
-    def last_fleet(self, now: datetime) -> Fleet | None:
-        """Return this fleet at the last poll in the history; None where there is none, or it cannot be read."""
+    def last_poll(self, now: datetime) -> tuple[Fleet | None, Letters]:
+        """Return this fleet at the last recorded poll, and all letters of cohorts; nothing where there is none."""
         try:
-            fleet = HistoryReader(configured_database(self._options)).fleet_at(now)
+            reader = HistoryReader(configured_database(self._options))
+            fleet, letters = reader.fleet_at(now), reader.letters()
         except DamagedRowsError as error:
-            log.warning("the last recorded poll was not read; flapping and rollouts begin anew: %s", error)
-            return None
+            log.warning("the last recorded poll was not read; flapping, rollouts and letters begin anew: %s", error)
+            return None, NO_LETTERS
         except DashboardError:
-            return None
+            return None, NO_LETTERS
         except Exception:
-            log.exception("the last recorded poll was not read; flapping and rollouts begin anew")
-            return None
-        return fleet if fleet.name == self._options.name else None
+            log.exception("the last recorded poll was not read; flapping, rollouts and letters begin anew")
+            return None, NO_LETTERS
+        return (fleet, letters) if fleet.name == self._options.name else (None, NO_LETTERS)
 
     def _followed(self, writer: HistoryWriter, name: str, now: datetime) -> Fleet | None:
         """Return the last poll of another writer, None where this is the writer; raise HistoryError where it is old."""

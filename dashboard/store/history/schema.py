@@ -140,11 +140,12 @@ finding_span = _sighted(
     Column("total", Integer),
 )
 
-# `document` is the most complete one of a cohort, `replicas` counts its members.
+# `document` is the most complete one of a cohort, `letter` its letter, `replicas` counts its members.
 cohort_span = _sighted(
     "cohort_span",
     Column("pool", Text, nullable=False, index=True),
     Column("document", String(20), nullable=False),
+    Column("letter", String(10), nullable=False),
     Column("replicas", Integer, nullable=False),
     Column("version", Text),
 )
@@ -185,7 +186,7 @@ snapshot = Table(
     Column("content", LargeBinary, nullable=False),
 )
 
-# The raw answers of a frozen poll, secrets removed: the history keeps none. A row has those of some replicas, from the
+# The raw answers of a saved poll, secrets removed: the history keeps none. A row has those of some replicas, from the
 # one at position `replica` in the fleet until that of the next row: JSON by path and position, compressed.
 snapshot_answers = Table(
     "snapshot_answers",

@@ -19,7 +19,7 @@ from dashboard.store.history.schema import KEYS, body, chunks, document_span, fl
 # The columns that end a span when they change, of spans without a body.
 STATES = {
     "finding_span": ("severity", "suppressed", "ruleset", "replicas"),
-    "cohort_span": ("replicas",),
+    "cohort_span": ("letter", "replicas"),
     "difference_span": (),
 }
 SIGHTING = Sighting._fields

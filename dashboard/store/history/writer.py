@@ -267,10 +267,12 @@ class _RecordedState:
                 rows[name, each.document] = {
                     "pool": name,
                     "document": each.document,
+                    "letter": each.letter,
                     "replicas": len(each.replicas),
                     "version": None if version is None else storable(version),
                 }
-        self._change(cohort_span, {key: (row["replicas"],) for key, row in rows.items()}, rows, at)
+        names = STATES[cohort_span.name]
+        self._change(cohort_span, {key: tuple(row[name] for name in names) for key, row in rows.items()}, rows, at)
         keys = {(storable(pool.name), storable(each.path)) for pool in fleet.pools for each in pool.differences}
         paths = {(pool, path): {"pool": pool, "path": path} for pool, path in keys}
         self._change(difference_span, dict.fromkeys(keys, ()), paths, at)

@@ -100,7 +100,7 @@ def _open_snapshots(asked: dict[str, None]) -> tuple[dict[str, OpenedSnapshot], 
     for text in asked:
         try:
             key = service.snapshots().named(text)
-            opened[text] = OpenedSnapshot(service.frozen(key), service.snapshots().get(key).metadata.name)
+            opened[text] = OpenedSnapshot(service.open_snapshot(key), service.snapshots().get(key).metadata.name)
         except SnapshotError as error:
             problems[text] = str(error)
     return opened, problems

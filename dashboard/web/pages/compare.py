@@ -7,9 +7,8 @@ import streamlit as st
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.whatif import WhatIf, converge
 from dashboard.compare import BASELINE, MAJORITY, Reference, Share, parse_reference
-from dashboard.config.baseline_file import baseline_yaml, find_settings
 from dashboard.fleet import Baseline, Pool
-from dashboard.fleet.formatting import middle_cut, natural, one_line
+from dashboard.fleet.formatting import natural, one_line
 from dashboard.fleet.pieces import Kind, Link
 from dashboard.render.tabular import matrix_csv
 from dashboard.views import pages
@@ -24,7 +23,6 @@ from dashboard.views.compare import (
     settings_section,
     sharing_section,
 )
-from dashboard.views.context import context_line, context_of
 from dashboard.views.help import TERMS
 from dashboard.views.names import brief
 from dashboard.views.pool_comparison import (
@@ -42,7 +40,7 @@ from dashboard.views.pool_text import router_section
 from dashboard.views.timeline import with_timeline
 from dashboard.views.whatif import whatif_section
 from dashboard.web import draw, empty, links, markup, share, state, timeline
-from dashboard.web.pages import chosen
+from dashboard.web.pages import baselines, chosen
 from dashboard.web.pages.chosen import ALL, DIFFERENCES, choose_origin
 from dashboard.web.pages.overview import pool_order
 from dashboard.web.state import shared
@@ -51,8 +49,6 @@ MOST_REPLICA_COLUMNS = 12  # a larger pool is compared by cohorts only
 COHORTS, REPLICAS = "Cohorts", "Replicas"
 EVERY_SECTION = "all"
 DEFAULT_POOL = "compared_pool"  # in the session: the pool that is shown without a scope, until it is gone
-LARGEST = "A"  # cohort of a baseline, unless the reference is another cohort or a replica
-LONGEST_NAME = 60  # characters of what a baseline is made of
 NOTHING = "nothing"  # the what-if while it is closed; not in the URL
 QUESTION = "What if all were like"
 LEAD = "Shows which replicas restart, which findings would be fixed or new, and what to paste. Nothing is applied."
@@ -140,24 +136,6 @@ def _choose_reference(pool: Pool, names: Mapping[str, str], baseline: Baseline |
     )
 
 
-def offer_baseline(fleet: Fleet, pool: Pool, reference: Reference) -> None:
-    """Draw the download of a baseline file; nothing where no replica of the pool was ever read."""
-    found = find_settings(fleet, pool, reference.key or LARGEST)
-    if found is None:
-        return
-    settings, source = found
-    st.download_button(
-        "Baseline",
-        data=lambda: baseline_yaml(pool.name, settings, source=source, context_line=context_line(context_of(fleet))),
-        file_name=f"{links.make_file_name(pool.name)}.yaml",
-        mime="application/yaml",
-        key="baseline_offer",
-        on_click="ignore",
-        help=f"Settings of {middle_cut(source, LONGEST_NAME)} as a baseline file. Edit it and name it under "
-        "baselines in fleet.yaml: every replica is then compared with it.",
-    )
-
-
 def draw_matrix(prepared: draw.PreparedPieces) -> Link | None:
     """Draw the settings with the button that copies them; return what was clicked."""
     pieces = [
@@ -223,12 +201,12 @@ def open_clicked(clicked: Link) -> None:
 
 
 def close() -> None:
-    for name in (pages.PATH, pages.COHORT):
+    for name in pages.DIALOGS[pages.COMPARE]:
         st.query_params.pop(name, None)
 
 
-def draw_dialog(fleet: Fleet, pool: Pool) -> None:
-    """Open the setting or cohort that the URL names; it stays there, so that the link can be shared."""
+def draw_dialog(fleet: Fleet, pool: Pool, reference: Reference) -> None:
+    """Open the dialog that the URL names: of a setting, a cohort, baselines. It stays there: the link can be shared."""
     path, letter = st.query_params.get(pages.PATH), st.query_params.get(pages.COHORT)
     cohort = next((cohort for cohort in pool.cohorts if cohort.letter == letter), None)
     if path:
@@ -238,6 +216,9 @@ def draw_dialog(fleet: Fleet, pool: Pool) -> None:
         st.dialog(title, width="large", on_dismiss=close)(draw.draw_blocks)(
             cohort_blocks(fleet, pool, cohort), "dialog"
         )
+    elif pages.CHECK in st.query_params:
+        title = f"Baseline of {markup.markdown_code(pool.name)}"
+        st.dialog(title, width="large", on_dismiss=close)(baselines.draw_dialog)(fleet, pool, reference)
 
 
 def _draw_setting(fleet: Fleet, pool: Pool, path: str) -> None:
@@ -281,7 +262,7 @@ def draw_page() -> None:
             on_click="ignore",
             help="What the table shows, values uncut.",
         )
-        offer_baseline(fleet, pool, choice.reference)
+        baselines.offer(fleet, pool, choice.reference)
     clicked = None
     if matrix.rows:
         clicked = draw_matrix(prepared[SETTINGS])
@@ -307,6 +288,6 @@ def draw_page() -> None:
 
     if clicked:
         open_clicked(clicked)
-    draw_dialog(fleet, pool)
+    draw_dialog(fleet, pool, choice.reference)
     if links.page_choices():  # a choice on this pool means nothing for another one
         links.keep_choice(pages.COMPARE, pages.POOL, name)

@@ -32,7 +32,7 @@ from dashboard.web.state import shared
 
 TABS = ("Settings", "Engines and devices", "Identity", "Probes")
 ALL_SECTIONS = "all sections"
-NOT_KEPT = "No raw answers: only snapshots that were frozen here have them."
+NOT_KEPT = "No raw answers: only snapshots that were saved here have them."
 NOT_RECORDED = "The history keeps raw answers of snapshots only."
 NO_ANSWER = "No answer to show."
 

@@ -35,10 +35,10 @@ from dashboard.web import draw, links, markup, meeting, sessions, share, state
 from dashboard.web.pages import review_notes
 from dashboard.web.state import shared
 
-FREEZE = "freeze_review"
-PROBLEM = "freeze_review_problem"
+SAVE = "save_for_review"
+PROBLEM = "save_for_review_problem"
 SAVED = "Notes save automatically (when a field is left, or with Ctrl+Enter)."
-WHY_FREEZE = "Notes belong to a snapshot, so they keep their context when the fleet changes."
+WHY_SAVE = "Notes belong to a snapshot, so they keep their context when the fleet changes."
 NO_REVIEW = ""  # no snapshot to compare with
 
 NoteItems = tuple[tuple[str, Note], ...]  # notes as a part of a cache's key
@@ -156,18 +156,18 @@ def draw_controls(fleet: Fleet) -> None:
         elif fleet.snapshot is not None:
             st.html(f'<p class="foot">{"" if unread else SAVED}</p>')
         else:
-            st.html(f'<p class="foot">{markup.bold("Save a snapshot to take notes.")} {WHY_FREEZE}</p>')
-            st.button("Save snapshot", key=FREEZE, on_click=_freeze, args=(fleet,))
+            st.html(f'<p class="foot">{markup.bold("Save a snapshot to take notes.")} {WHY_SAVE}</p>')
+            st.button("Save snapshot", key=SAVE, on_click=_save_snapshot, args=(fleet,))
         meeting.draw_switch()
     for problem in (str(st.session_state.pop(PROBLEM, "")), unread):
         if problem:
             st.html(markup.notice("warning", f"{markup.glyph('warning', 'warning:')} {markup.text(problem)}"))
 
 
-def _freeze(fleet: Fleet) -> None:
-    """Freeze the fleet and show its snapshot: the URL names it from now on."""
+def _save_snapshot(fleet: Fleet) -> None:
+    """Save the fleet and show its snapshot: the URL names it from now on."""
     try:
-        stored = sessions.freeze(fleet, f"{REVIEW} {service.now():%Y-%m-%d}")
+        stored = sessions.save_snapshot(fleet, f"{REVIEW} {service.now():%Y-%m-%d}")
     except SnapshotError as error:
         st.session_state[PROBLEM] = str(error)
     else:
@@ -178,7 +178,7 @@ def _freeze(fleet: Fleet) -> None:
 def chosen_last(known: SnapshotList, fleet: Fleet) -> LastReview:
     """Open the earlier snapshot that the URL names, or the last review."""
     by_id, usual = _choices(known, fleet)
-    return opened(known, by_id.get(links.read_choice(pages.FROM, list(by_id), default=usual)), service.frozen)
+    return opened(known, by_id.get(links.read_choice(pages.FROM, list(by_id), default=usual)), service.open_snapshot)
 
 
 def _choices(known: SnapshotList, fleet: Fleet) -> tuple[dict[str, StoredSnapshot | None], str]:

@@ -5,7 +5,8 @@ import streamlit as st
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import natural, one_line
 from dashboard.views import pages
-from dashboard.views.settings import SettingFilter, setting_values, settings_report
+from dashboard.views.setting import SettingFilter, setting_report
+from dashboard.views.settings import setting_values, settings_report
 from dashboard.views.timeline import with_timeline
 from dashboard.web import draw, empty, links, markup, share, state, timeline
 from dashboard.web.state import shared
@@ -60,8 +61,11 @@ def draw_page() -> None:
     with draw.controls_row("filters"):
         path = choose_path(fleet)
         choice = choose(fleet, has_path=bool(path))
-    rows = None if path else filtered_values(fleet, choice._replace(search=""))
-    view = settings_report(fleet, choice, path=path, rows=rows, name=state.snapshot_name(), has_replicas=True)
+    name = state.snapshot_name()
+    if path:
+        view = setting_report(fleet, path, choice, name=name, has_replicas=True)
+    else:
+        view = settings_report(fleet, choice, rows=filtered_values(fleet, choice._replace(search="")), name=name)
     with head:
         if path:
             st.html(markup.link(links.to(pages.SETTINGS), "All settings"))

@@ -1,4 +1,4 @@
-"""Snapshots: open, compare, rename, export, delete and import frozen fleets."""
+"""Snapshots: open, compare, rename, export, delete and import them."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from dashboard.sources.importing import File, RefusedFile, import_files
 from dashboard.store.packing import LONGEST_NAME, READ_ONLY, SnapshotList, StoredSnapshot, with_name
 from dashboard.store.reviews import earlier, last_review
 from dashboard.views import pages
-from dashboard.views.snapshots import UNNAMED, data_time, default_name, freeze_times, search_snapshots, snapshots_table
+from dashboard.views.snapshots import UNNAMED, data_time, default_name, saving_times, search_snapshots, snapshots_table
 from dashboard.web import draw, links, markup, sessions, sides, state
 from dashboard.web.sessions import MAX_FILE_BYTES, MIB
 
@@ -134,7 +134,7 @@ def _close() -> None:
 
 def _draw_snapshot(stored: StoredSnapshot) -> None:
     sidecar = stored.metadata
-    head = f"{markup.code(stored.id)} · {data_time(sidecar)} · {freeze_times(sidecar)}"
+    head = f"{markup.code(stored.id)} · {data_time(sidecar)} · {saving_times(sidecar)}"
     st.html(f'<p class="dialog-head">{head}</p>')
     is_writable = not service.snapshots().read_only
     if is_writable:
@@ -260,13 +260,13 @@ def _draw_busy(place: DeltaGenerator, text: str) -> None:
 def _import(
     files: Sequence[UploadedFile], name: str, wait: Callable[[], None]
 ) -> tuple[dict[str, str], list[RefusedFile]]:
-    """Freeze the fleets of the files; `wait` is called where another import is being read.
+    """Save the fleets of the files; `wait` is called where another import is being read.
 
     Return the description of each snapshot by its id, and the files that were refused.
     """
     live, at = service.current(), service.now()
     visitor = sessions.visitor()  # the page may be closed before the files are read
-    frozen: dict[str, str] = {}
+    saved: dict[str, str] = {}
     try:
         contents = [File(each.name, each.getvalue()) for each in files]
         fleets, refused = import_files(contents, at, name, policy=live.policy, ignore=live.ignored, wait=wait)
@@ -282,17 +282,17 @@ def _import(
         except SnapshotError as error:
             refused.append(RefusedFile(file or name, str(error)))
         else:
-            frozen[stored.id] = f"{stored.metadata.name}: {count(sidecar.targets, 'replica')}"
-    return frozen, refused
+            saved[stored.id] = f"{stored.metadata.name}: {count(sidecar.targets, 'replica')}"
+    return saved, refused
 
 
-def _draw_result(frozen: dict[str, str], refused: list[RefusedFile]) -> None:
+def _draw_result(saved: dict[str, str], refused: list[RefusedFile]) -> None:
     """Open the fleet where it is the only one and no file was refused; else list fleets and refused files."""
-    if not refused and len(frozen) == 1:
+    if not refused and len(saved) == 1:
         del st.session_state[IMPORTED]
-        links.open_url(links.live(pages.OVERVIEW, snapshot=short_id(next(iter(frozen)))))
+        links.open_url(links.live(pages.OVERVIEW, snapshot=short_id(next(iter(saved)))))
         return
-    for key, description in frozen.items():
+    for key, description in saved.items():
         opened = markup.link(links.live(pages.OVERVIEW, snapshot=short_id(key)), "open it")
         glyph = markup.glyph("good", "good:")
         st.html(

@@ -18,11 +18,11 @@ from vllm_fleet_provider.shared.redaction import MARKER
 
 def test_an_exported_snapshot_keeps_its_id(tmp_path: Path) -> None:
     here = Snapshots(tmp_path / "here")
-    key = here.freeze(built_of_captures(), "x", AT).id
+    key = here.save(built_of_captures(), "x", AT).id
 
     fleet = fleet_of(("prod-x.json.gz", here.export(key)))
 
-    assert Snapshots(tmp_path / "there").freeze(fleet, "y", AT).id == key
+    assert Snapshots(tmp_path / "there").save(fleet, "y", AT).id == key
 
 
 def test_each_saved_fleet_has_the_name_of_its_file(demo_fleet: Fleet) -> None:

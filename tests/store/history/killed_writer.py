@@ -43,7 +43,7 @@ def work_forever(folder: Path, first: int, acknowledged: int, *, freezes: bool) 
         history.record(fleet_of(number))
         if freezes:
             os.write(acknowledged, RECORDED)
-            Snapshots(folder).freeze(fleet_of(number), "", AT)
+            Snapshots(folder).save(fleet_of(number), "", AT)
         os.write(acknowledged, DONE)
         number += 1
 
@@ -95,7 +95,7 @@ def check_snapshots(snapshots: Snapshots, fleets: Sequence[Fleet], acknowledged:
     for key in found:
         check_snapshot(snapshots, key, by_id[key])
     for key in by_id.keys() - found:
-        snapshots.freeze(by_id[key], "", AT)
+        snapshots.save(by_id[key], "", AT)
         check_snapshot(snapshots, key, by_id[key])
 
 

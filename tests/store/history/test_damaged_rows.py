@@ -32,7 +32,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     history = Recorded(folder := tmp_path_factory.mktemp("recorded"))
     for number in range(3):
         history.record(later(built(*(at(each) for each in range(number + 2)), polled_at=AT), number * POLL))
-    Snapshots(folder).freeze(built(at(1), polled_at=AT), "x", AT)
+    Snapshots(folder).save(built(at(1), polled_at=AT), "x", AT)
     history.writer.close()
     return (folder / "history.db").read_bytes()
 

@@ -15,7 +15,7 @@ def test_a_hundred_kills_lose_no_acknowledged_poll(tmp_path: Path) -> None:
     assert polls > TIMES
 
 
-def test_a_snapshot_is_whole_or_absent_after_a_kill_and_is_frozen_at_the_next_try(tmp_path: Path) -> None:
+def test_a_snapshot_is_whole_or_absent_after_a_kill_and_is_saved_at_the_next_try(tmp_path: Path) -> None:
     in_the_middle, polls = killed(tmp_path, str(FREEZES), "freeze")
 
     assert in_the_middle > FREEZES / 4, "most kills were between two freezes"

@@ -165,19 +165,18 @@ def test_every_instance_freezes_and_deletes_while_one_records(server: Server, tm
     assert store.all() == ()
     own = builders.document()
     odd = builders.fleet([builders.replica("a\0b", pool="c\0d", document=own)], [own], name="odd")
-    key = here.freeze(odd, "odd", NOW).id
+    key = here.save(odd, "odd", NOW).id
 
     writer = HistoryWriter(database)
     freezing = [
-        threading.Thread(target=store.freeze, args=(later(fleet, number * POLL), f"{number}", NOW))
-        for number in range(3)
+        threading.Thread(target=store.save, args=(later(fleet, number * POLL), f"{number}", NOW)) for number in range(3)
     ]
     writer.record(fleet, fleet.polled_at + DUE)
     for each in freezing:
         each.start()
     for number in range(1, 4):
         writer.record(later(fleet, number * POLL), fleet.polled_at + number * POLL + DUE)
-    assert store.freeze(odd, "odd", NOW).id == key
+    assert store.save(odd, "odd", NOW).id == key
     for each in freezing:
         each.join()
     writer.close()
@@ -202,7 +201,7 @@ def test_where_the_server_is_gone_freezing_is_refused(server: Server, tmp_path: 
     server.stop()
     try:
         with pytest.raises(SnapshotError, match=r"^A snapshot cannot be written\. The history postgres at localhost "):
-            store.freeze(built_of_captures(), "x", NOW)
+            store.save(built_of_captures(), "x", NOW)
         assert store.all() == ()
     finally:
         server.start()

@@ -156,6 +156,34 @@ def test_a_dashboard_that_is_started_again_goes_on_watching() -> None:
 
 
 @pytest.mark.usefixtures("working_folder")
+@pytest.mark.parametrize("history", [{}, {"enabled": False}])
+def test_a_letter_stays_with_its_settings_while_replicas_restart_and_with_a_history_also_the_dashboard(
+    history: dict[str, Any],
+) -> None:
+    with in_thread(default_fleet(3)) as server:
+        addresses = [entry["targets"][0] for entry in targets(server.fleet, server.port)]
+        listed = [{"url": each, "labels": {"pool": "p"}} for each in addresses]
+        used = Options.model_validate({"targets": listed, "poll": {"interval_seconds": 1}, "history": history})
+
+        def sizes() -> list[tuple[str, int]]:
+            return [(each.letter, len(each.replicas)) for pool in service.current().pools for each in pool.cohorts]
+
+        service.start(used)
+        try:
+            wait_for(lambda: sizes() == [("A", 3)])
+            server.restart(server.fleet[0].address, ["--block-size", "64"])
+            wait_for(lambda: sizes() == [("A", 2), ("B", 1)])
+            server.restart(server.fleet[1].address, ["--block-size", "64"])
+            wait_for(lambda: sizes() == [("B", 2), ("A", 1)])
+            service.stop()
+            service.start(used)
+            is_kept = "enabled" not in history
+            wait_for(lambda: sizes() == ([("B", 2), ("A", 1)] if is_kept else [("A", 2), ("B", 1)]))
+        finally:
+            service.stop()
+
+
+@pytest.mark.usefixtures("working_folder")
 def test_a_damaged_last_poll_is_logged_once_and_costs_no_poll(caplog: pytest.LogCaptureFixture) -> None:
     recorder = Recorder(options())
     record(recorder)
@@ -173,13 +201,13 @@ def test_a_damaged_last_poll_is_logged_once_and_costs_no_poll(caplog: pytest.Log
 
 
 @pytest.mark.usefixtures("working_folder")
-def test_an_empty_history_and_that_of_another_fleet_have_no_last_fleet() -> None:
+def test_an_empty_history_and_that_of_another_fleet_have_no_last_poll() -> None:
     assert FLEET.polled_at is not None
     recorder = Recorder(options())
-    assert recorder.last_fleet(FLEET.polled_at) is None
+    assert recorder.last_poll(FLEET.polled_at) == (None, {})
     record(recorder)
     recorder.close()
 
     named = Options.model_validate({"name": FLEET.name, "history": {}})
-    assert Recorder(named).last_fleet(FLEET.polled_at) is not None
-    assert Recorder(options()).last_fleet(FLEET.polled_at) is None
+    assert Recorder(named).last_poll(FLEET.polled_at)[0] is not None
+    assert Recorder(options()).last_poll(FLEET.polled_at) == (None, {})

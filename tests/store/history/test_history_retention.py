@@ -58,7 +58,7 @@ def test_a_history_that_is_too_large_loses_what_ended_first(history: Recorded) -
     last, now = AT + 2 * DAY, AT + 3 * DAY
     snapshots = Snapshots(history.database.file.parent) if history.database.file else None
     assert snapshots is not None
-    snapshots.freeze(history.reader.fleet_at(AT), "kept", now)
+    snapshots.save(history.reader.fleet_at(AT), "kept", now)
     with history.database.read() as connection:
         size = history_bytes(connection)
 

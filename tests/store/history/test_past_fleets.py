@@ -15,7 +15,9 @@ from dashboard.store.history.reader import HistoryReader
 from dashboard.store.opening import PastFleets
 from tests import builders
 from tests.builders import NOW
+from tests.captured import AT
 from tests.past_fleets import FIRST, LAST, MENDED, ODD, fleet_at, recorded, show_with_history
+from tests.polled_fleets import at, built
 from tests.store.history.recorded import Recorded, shown
 
 MINUTE = timedelta(minutes=1)
@@ -113,3 +115,21 @@ def test_a_history_without_a_database_is_none_and_its_reason_is_that_of_a_past_t
     finally:
         service.stop()
     assert service.history() is None
+
+
+def test_a_past_time_has_the_letters_of_that_time_and_the_history_those_of_all_times(tmp_path: Path) -> None:
+    history = Recorded(tmp_path)
+    odd = "llama_noprefix"
+    first = built(at(1), at(2), at(3, odd))
+    polls = [first]
+    for snapshots in ([at(1), at(2, odd), at(3, odd)], [at(1, odd), at(2, odd), at(3, odd)]):
+        polls.append(built(*snapshots, before=polls[-1], polled_at=AT + len(polls) * MINUTE))
+    for each in polls:
+        history.record(each)
+    history.writer.close()
+
+    read = [HistoryReader(history.database).fleet_at(AT + number * MINUTE) for number in range(3)]
+
+    shown_letters = [[(cohort.letter, len(cohort.replicas)) for cohort in each.pools[0].cohorts] for each in read]
+    assert shown_letters == [[("A", 2), ("B", 1)], [("B", 2), ("A", 1)], [("B", 3)]]
+    assert history.reader.letters() == first.letters

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from dashboard.analysis.assembly import Fleet, assemble
-from dashboard.fleet import Document, Replica
+from dashboard.fleet import NO_LETTERS, Document, Replica
 from dashboard.vllm.merging import document_id
 from tests.store.history.recorded import Recorded
 
@@ -68,7 +68,9 @@ def past(
     ]
     used = {each.document for each in replicas}
     kept = {key: documents[key] for key in sorted(documents) if key in used}
-    return assemble(Fleet(fleet.name, 1, at, replicas=tuple(replicas), documents=kept), at, before=before)
+    letters = before.letters if before else NO_LETTERS
+    read = Fleet(fleet.name, 1, at, replicas=tuple(replicas), documents=kept, letters=letters)
+    return assemble(read, at, before=before)
 
 
 def _older(one: Replica, documents: dict[str, Document]) -> Replica:

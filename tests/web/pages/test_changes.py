@@ -42,7 +42,7 @@ def built(
 
 
 def freeze(fleet: Fleet, name: str) -> str:
-    return service.snapshots().freeze(fleet, name, NOW).id
+    return service.snapshots().save(fleet, name, NOW).id
 
 
 def text_of(part: str) -> str:
@@ -188,9 +188,9 @@ def test_a_link_has_whole_ids_and_the_snapshot_of_a_live_side_once_frozen(kept: 
     other = freeze(built(3, days=3), "three days ago")
     frozen, live = kept.visit(**{"from": kept.before[:5], "to": other}), kept.visit()
     assert copied(frozen)[0].endswith(f"/changes?from={kept.before}&to={other}")
-    assert "freeze" not in [button.key for button in frozen.button]
+    assert "save_snapshot" not in [button.key for button in frozen.button]
 
-    live.button(key="freeze").click()
+    live.button(key="save_snapshot").click()
     rerun(live)
     (made,) = {each.id for each in service.snapshots().all()} - {kept.before, other}
 

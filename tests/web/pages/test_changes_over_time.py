@@ -93,14 +93,14 @@ def test_a_range_without_changes_and_gaps_says_that_nothing_was_recorded() -> No
 
 
 def test_a_snapshot_is_compared_with_a_time() -> None:
-    key = service.snapshots().freeze(fleet_at(ODD), "odd", NOW).id
+    key = service.snapshots().save(fleet_at(ODD), "odd", NOW).id
 
     assert "block_size 32 -&gt; 16" in html(changes(key, ELEVEN))
     assert len(between(changes(key, ELEVEN))) == 4
 
 
 def test_a_snapshot_of_another_fleet_has_no_range() -> None:
-    key = service.snapshots().freeze(replace(fleet_at(ODD), name="other"), "odd", NOW).id
+    key = service.snapshots().save(replace(fleet_at(ODD), name="other"), "odd", NOW).id
     page = html(changes(key, ELEVEN))
 
     assert "Different fleets" in page
@@ -192,7 +192,7 @@ def test_a_long_list_is_cut_and_counted_and_exports_have_all(monkeypatch: pytest
 
 
 def test_an_unreadable_history_leaves_the_comparison_of_snapshots(history: Database) -> None:
-    keys = [service.snapshots().freeze(fleet_at(time), "x", NOW).id for time in (ODD, MENDED)]
+    keys = [service.snapshots().save(fleet_at(time), "x", NOW).id for time in (ODD, MENDED)]
     assert history.file is not None
     history.file.write_bytes(b"nonsense" * 1000)
     page = html(changes(*keys))

@@ -290,9 +290,27 @@ def test_a_uniform_pool_shows_its_deviations_from_the_baseline() -> None:
 
 @pytest.mark.parametrize(("compared", "is_offered"), [(story(), True), (fleet([down("chat-1")]), False)])
 def test_a_pool_with_settings_is_offered_as_a_baseline(compared: Fleet, *, is_offered: bool) -> None:
-    labels = [each.proto.label for each in open_page(compared, "compare").get("download_button")]
+    app = open_page(compared, "compare")
 
-    assert ("Baseline" in labels) is is_offered
+    assert ("baseline_offer" in [each.key for each in app.button]) is is_offered
+
+
+def test_the_dialog_for_baselines_says_what_to_do_with_a_downloaded_one() -> None:
+    app = open_page(story(), "compare", pool="chat-70b")
+    app.button(key="baseline_offer").click().run()
+    page = html(app)
+
+    assert "Download baseline" in [each.proto.label for each in app.get("download_button")]
+    assert "list it under <code>baselines</code> in <code>fleet.yaml</code>" in page
+    assert "python -m dashboard check --baseline chat-70b.yaml" in page
+    assert "exit" not in page, "nothing was checked"
+
+
+def test_the_dialog_shows_the_check_against_the_configured_baseline() -> None:
+    page = html(open_page(with_baseline(story()), "compare", pool="chat-70b", check="baseline"))
+
+    assert "<code>check --baseline agreed.yaml</code> exit 1: " in page
+    assert "and any deviation from --baseline agreed.yaml" in page
 
 
 def test_a_hostile_baseline_stays_text() -> None:

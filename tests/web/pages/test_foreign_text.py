@@ -58,8 +58,8 @@ def test_it_is_shown_as_text(key: str, page: str) -> None:
 
 def test_the_name_of_a_new_snapshot_stays_text(key: str) -> None:
     app = visit()
-    app.text_input(key="freeze_name").set_value(HOSTILE[:80])
-    rerun(app).button(key="freeze").click()
+    app.text_input(key="snapshot_name").set_value(HOSTILE[:80])
+    rerun(app).button(key="save_snapshot").click()
 
     assert key
     assert not re.search(r"<script|<img", html(rerun(app)))

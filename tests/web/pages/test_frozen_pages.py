@@ -35,7 +35,7 @@ FOOTER = re.compile(r"<footer.*?</footer>", re.DOTALL)
 def frozen(tmp_path: Path) -> str:
     """The id of a snapshot of the story; the live fleet is another one."""
     show_with_snapshots(builders.fleet([builders.replica("new-1", pool="new")]), Snapshots(tmp_path / "kept"))
-    return service.snapshots().freeze(builders.story(), "Ops review", NOW + timedelta(days=1)).id
+    return service.snapshots().save(builders.story(), "Ops review", NOW + timedelta(days=1)).id
 
 
 def on(page: str, **url: str) -> AppTest:
@@ -91,7 +91,7 @@ def test_a_page_of_a_snapshot_is_the_page_of_the_fleet_when_it_was_frozen(
     url = {"screenshot": "1", **({"replica": demo_fleet.replicas[0].id} if page == "replica" else {})}
     app = visit(page, **url)
     live = pieces(body(app))
-    app.button(key="freeze").click()
+    app.button(key="save_snapshot").click()
     rerun(app)
     (stored,) = service.snapshots().all()
     frozen = pieces(body(visit(page, snapshot=stored.id, **url)))
@@ -150,7 +150,7 @@ def test_a_damaged_snapshot_is_an_error(frozen: str) -> None:
     damage(service.snapshots(), frozen, content=b"nonsense")
     service.put(builders.story(), NOW, service.snapshots().folder)  # as after a restart: nothing is in memory
 
-    assert "was changed after freezing" in html(visit(snapshot=frozen))
+    assert "was changed after saving" in html(visit(snapshot=frozen))
 
 
 def test_the_banner_has_what_an_earlier_rule_set_found(frozen: str) -> None:
@@ -168,7 +168,7 @@ def test_a_pinned_snapshot_shows_its_raw_answers(tmp_path: Path, demo_fleet: Fle
     replica = demo_fleet.replicas[3]
     url = {"replica": replica.id, "tab": "Probes", "screenshot": "1"}
     live = raw_shown(visit("replica", **url), "/version")
-    key = service.snapshots().freeze(demo_fleet, "x", AT).id
+    key = service.snapshots().save(demo_fleet, "x", AT).id
 
     assert raw_shown(visit("replica", snapshot=key, **url), "/version") == live
     assert "version" in live

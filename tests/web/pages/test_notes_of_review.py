@@ -62,7 +62,7 @@ def test_a_live_fleet_has_no_fields_until_it_is_frozen(store: Snapshots) -> None
     assert "Save a snapshot to take notes." in html(app)
     assert not app.text_area
 
-    app.button(key="freeze_review").click()
+    app.button(key="save_for_review").click()
     rerun(app)
     (stored,) = store.all()
 
@@ -75,7 +75,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(store: Snapshots) -> None:
     store.folder.write_text("a file in place of the folder")
     app = review(story(), store)
 
-    app.button(key="freeze_review").click()
+    app.button(key="save_for_review").click()
 
     assert "A snapshot cannot be written. The history history.db cannot be used: " in html(rerun(app))
     assert "snapshot" not in app.query_params

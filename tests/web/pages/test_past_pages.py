@@ -124,7 +124,7 @@ def test_an_unreadable_history_is_one_sentence(history: Database) -> None:
 
 
 def test_a_snapshot_wins_over_a_time_which_is_ignored_with_a_warning() -> None:
-    key = service.snapshots().freeze(fleet_at(ODD), "odd", NOW).id
+    key = service.snapshots().save(fleet_at(ODD), "odd", NOW).id
     shown = html(visit(snapshot=key, at=TEN))
 
     assert "<b>Snapshot</b>" in shown
@@ -151,7 +151,7 @@ def test_sessions_at_two_times_of_one_poll_keep_their_own_links() -> None:
 def test_a_link_to_the_page_is_shared_and_the_moment_can_be_frozen() -> None:
     app = visit("findings", at=TEN, search="severity:critical")
     assert copied(app)[0].endswith("/findings?search=severity%3Acritical&at=2026-03-02T10%3A00Z")
-    app.button(key="freeze").click()
+    app.button(key="save_snapshot").click()
     rerun(app)
 
     (stored,) = service.snapshots().all()
@@ -162,7 +162,7 @@ def test_a_link_to_the_page_is_shared_and_the_moment_can_be_frozen() -> None:
 
 def test_a_review_that_is_frozen_opens_its_snapshot() -> None:
     app = visit("review", at=TEN)
-    app.button(key="freeze_review").click()
+    app.button(key="save_for_review").click()
     rerun(app)
 
     assert "at" not in app.query_params
@@ -207,7 +207,7 @@ def test_the_menu_leads_to_what_changed_since(page: str, more: str) -> None:
 
 
 def test_a_past_time_and_a_snapshot_lead_to_what_changed_since() -> None:
-    key = service.snapshots().freeze(fleet_at(ODD), "odd", NOW).id
+    key = service.snapshots().save(fleet_at(ODD), "odd", NOW).id
     banners = [BANNER.findall(html(visit("findings", **url)))[0] for url in ({"at": TEN}, {"snapshot": key})]
 
     assert 'href="changes?from=2026-03-02T10%3A00Z&amp;to=live">Changes since then<' in banners[0]

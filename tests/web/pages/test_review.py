@@ -67,7 +67,7 @@ def test_a_snapshot_that_is_no_review_is_compared_only_if_it_is_chosen(store: Sn
 
 
 @pytest.mark.parametrize(
-    ("is_folder", "problem"), [(False, "changed after freezing"), (True, "Snapshots cannot be read. The history")]
+    ("is_folder", "problem"), [(False, "changed after saving"), (True, "Snapshots cannot be read. The history")]
 )
 def test_an_unreadable_last_review_is_a_warning_and_the_page_is_complete(
     store: Snapshots, *, is_folder: bool, problem: str

@@ -201,14 +201,14 @@ def test_an_import_that_waits_too_long_for_another_one_is_refused(monkeypatch: p
     assert service.snapshots().all() == ()
 
 
-@pytest.mark.parametrize(("page", "button"), [("overview", "freeze"), ("review", "freeze_review")])
+@pytest.mark.parametrize(("page", "button"), [("overview", "save_snapshot"), ("review", "save_for_review")])
 @pytest.mark.usefixtures("live")
 def test_freezing_is_logged(page: str, button: str, capsys: pytest.CaptureFixture[str]) -> None:
     press(visit(page), button)
     (stored,) = service.snapshots().all()
 
     assert logged(capsys) == [
-        {"audit": "freeze", "remote": "unknown", "name": stored.metadata.name, "snapshot": stored.id}
+        {"audit": "save", "remote": "unknown", "name": stored.metadata.name, "snapshot": stored.id}
     ]
 
 
@@ -258,7 +258,7 @@ def test_under_read_only_the_store_refuses_every_change(read_only_key: str) -> N
     store, key = service.snapshots(), read_only_key
     before = store.all()
     for change in (
-        lambda: store.freeze(builders.story(), "x", NOW),
+        lambda: store.save(builders.story(), "x", NOW),
         lambda: store.rename(key, "x"),
         lambda: store.note(key, "fine", Note("x")),
         lambda: store.delete(key),
@@ -282,7 +282,9 @@ def test_under_read_only_no_page_offers_a_change(page: str, read_only_key: str) 
     for url in ({}, {"snapshot": read_only_key}):
         app = visit(page, manage=read_only_key, **url)
 
-        assert {"freeze", "freeze_review", "rename", "delete", "import"} & {each.key for each in app.button} == set()
+        assert {"save_snapshot", "save_for_review", "rename", "delete", "import"} & {
+            each.key for each in app.button
+        } == set()
         assert [each.key for each in app.button if "Save" in each.label] == []
         assert app.text_area.values == []
         assert len(app.file_uploader) == 0

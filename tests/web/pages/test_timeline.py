@@ -72,7 +72,7 @@ def moved(fleet: Fleet, hours: float, name: str = "") -> Fleet:
 
 def test_a_snapshot_has_the_timeline_around_its_moment(fleet: Fleet) -> None:
     """The links of the timeline leave the snapshot."""
-    snapshot = service.snapshots().freeze(moved(fleet, CHAT_ROLLOUT - 1), "Review", service.now()).id
+    snapshot = service.snapshots().save(moved(fleet, CHAT_ROLLOUT - 1), "Review", service.now()).id
     (chart,) = charts(app := visit("timeline", snapshot=snapshot, range="6h"))
 
     assert 'class="shown"' in chart["html"]
@@ -91,7 +91,7 @@ def test_a_snapshot_has_the_timeline_around_its_moment(fleet: Fleet) -> None:
     ],
 )
 def test_a_snapshot_that_the_history_does_not_cover_has_no_timeline(fleet: Fleet, hours: float, name: str) -> None:
-    snapshot = service.snapshots().freeze(moved(fleet, hours, name), "Review", service.now()).id
+    snapshot = service.snapshots().save(moved(fleet, hours, name), "Review", service.now()).id
     app = visit("timeline", snapshot=snapshot, range="7d")
 
     assert "<b>Snapshot</b>" in html(app)
