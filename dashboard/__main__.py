@@ -17,7 +17,6 @@ NEEDED = (
     "uvicorn",
     "h11",
     "pandas",
-    "plotly",
     "packaging",
     "pydantic",
     "pydantic_settings",

@@ -19,6 +19,7 @@ from dashboard.compare.cohorts import colour
 from dashboard.compare.inner import inner_difference
 from dashboard.fleet.formatting import HIDDEN, count, end_cut, iso, visible, without_commands
 from dashboard.fleet.pieces import Kind, Link, Piece, Text, to_plain
+from dashboard.render.bars import draw_bars
 from dashboard.render.matrix import cell_text, is_cohort, row_mark
 from dashboard.render.svg import to_svgs
 from dashboard.render.svg_timeline import draw_times
@@ -49,7 +50,7 @@ LONGEST_SNIPPET = 40_000
 SHORT = 40  # characters of a cell that is never broken on a screen
 NARROWEST, PADDING = 4, 7  # characters of a column of a printed page; bold ones, and those of code, are wider
 DENSE_FROM = 9  # columns of a difference table that are set smaller in print
-FIRST_ROWS, FEW = 15, 3  # rows of a table on a page before the rest is folded, and rows that are not worth folding
+FEW = 3  # rows of a table on a page that are not worth folding
 GLYPHS = {Tone.CRITICAL: "!", Tone.WARNING: "!", Tone.INFO: "i", Tone.GOOD: "✓", Tone.UNKNOWN: "?"}
 UNBROKEN = 20  # characters of a value that has no places to break
 _MARKS = {
@@ -110,16 +111,24 @@ class HtmlWriter:
 
     def _block(self, block: Block, under: str) -> Markup:
         if isinstance(block, Columns):
-            return Markup("\n").join(self.blocks(column, under) for column in block.columns)
+            return self._columns(block, under)
         if isinstance(block, DifferenceTable):
             return self._differences(block, under)
         if isinstance(block, Chart):
-            return _chart(block, under)
+            return draw_bars(block, self._address_of) if self._is_page else _chart(block, under)
         if isinstance(block, TimeChart):
             return _time_chart(block, under)
         if isinstance(block, Table):
             return self._call("table", block, under)
         return self._call(type(block).__name__.lower(), block)
+
+    def _columns(self, block: Columns, under: str) -> Markup:
+        columns = [self.blocks(column, under) for column in block.columns]
+        if not self._is_page:
+            return Markup("\n").join(columns)
+        widths = " ".join(f"minmax(0, {share}fr)" for share in block.shares)
+        inside = Markup().join(Markup("<div>{}</div>").format(column) for column in columns)
+        return Markup('<div class="beside" style="grid-template-columns: {}">{}</div>').format(widths, inside)
 
     def _differences(self, table: DifferenceTable, under: str) -> Markup:
         is_interactive = table.is_interactive and self._is_page  # its rows open by a click, other ones have links
@@ -174,7 +183,7 @@ def _environment() -> Environment:
         classes=lambda table: [_class_of(column, place, table) for place, column in enumerate(table.columns)],
         # A key that a script reads back: hidden characters as their number.
         exact=lambda key: Markup(HIDDEN.sub(lambda found: f"&#{ord(found.group())};", str(escape(key)))),  # noqa: S704
-        first_rows=lambda rows: rows if len(rows) <= FIRST_ROWS + FEW else rows[:FIRST_ROWS],
+        first_rows=lambda table: table.rows if len(table.rows) <= table.first + FEW else table.rows[: table.first],
         first_columns=lambda matrix: matrix.columns[:MOST_COLUMNS],
         lines=lambda text: Markup("<br>").join(_clean(line) for line in text.split("\n")),
         inner=lambda value, reference: inner_difference(reference, value),

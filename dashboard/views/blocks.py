@@ -171,7 +171,8 @@ class Table:
     """A table with a caption and, below, a note such as what it leaves out. `name` is for its file: letters, dashes.
 
     `for_programs` makes the table for programs, if it has other rows or columns: views/table.py. `is_large`: a page
-    draws it as a table that scrolls and sorts, and a click on a row opens the link of its first cell.
+    draws it as a table that scrolls and sorts, and a click on a row opens the link of its first cell. Any other table
+    folds the rows after the `first` ones there.
     """
 
     name: str
@@ -181,6 +182,7 @@ class Table:
     note: str = ""
     for_programs: Callable[[], Table] | None = field(default=None, compare=False)
     is_large: bool = False
+    first: int = 15
 
     @property
     def data(self) -> Table:

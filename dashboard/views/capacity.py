@@ -1,6 +1,7 @@
 """The page Capacity: KV cache per DP rank, per GPU and per pool, outliers, and what is unknown."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
@@ -66,6 +67,7 @@ from dashboard.views.table import Field, to_data, to_table
 
 MOST_OUTLIERS = 6  # named one by one; the table of ranks has all
 MOST_ROWS = 4_000  # ranks of one table
+WORST_POOLS = 5  # rows above the bars of the worst pool
 NAIVE = "Naive estimate"
 NO_RANKS: Mapping[str, Sequence[Any]] = MappingProxyType({})
 RANKS = (
@@ -139,7 +141,7 @@ def capacity_report(
     shown = {drawn_pool: by_pool[drawn_pool]} if drawn_pool else by_pool
     links = {key: text for key, text in chosen.items() if key != "per" or text == GPU}
     sums = tuple(sorted(sums, key=lambda each: list(by_pool).index(each.name)))
-    parts = [Section("pools", "Pools", (pools_table(fleet, sums, length, links, by_pool),))]
+    parts = [Section("pools", "Pools", (replace(pools_table(fleet, sums, length, links, by_pool), first=WORST_POOLS),))]
     if per == POOL:
         parts.insert(0, _by_pool(sums, measure))
         pool = None  # for the heading

@@ -7,20 +7,17 @@
   const BUSY = "[data-testid=stSkeleton],[data-testid=stAppSkeleton],[data-testid=stSpinner],[data-stale=true]";
   const isDrawn = () => {
     const app = document.querySelector("[data-testid=stApp]");
-    const charts = [...document.querySelectorAll("[data-testid=stPlotlyChart]")];
     return app?.dataset.testConnectionState === "CONNECTED" && app.dataset.testScriptState === "notRunning"
-      && !document.querySelector(BUSY) && document.fonts.status === "loaded"
-      && charts.every((chart) => chart.querySelector(".main-svg"));
+      && !document.querySelector(BUSY) && document.fonts.status === "loaded";
   };
   let shown = null, length = null; // URL, and size of the page at the last look
-  // look.css shows the content of the first page once it is drawn, or after a while: what arrives late moves nothing then.
-  let looksLeft = 12;
-  const reveal = setInterval(() => {
-    const hasContent = document.querySelector("[data-testid=stMain] .stElementContainer");
-    if (!isDrawn() && (!hasContent || looksLeft-- > 0)) return;
-    document.body.dataset.shown = "true";
-    clearInterval(reveal);
-  }, 100);
+  // look.css hides the first page until its title is there: the rest comes below, and moves nothing.
+  const reveal = () => {
+    const main = document.querySelector("[data-testid=stMain]");
+    if (main?.querySelector("h1, .empty") || (main?.querySelector(".stElementContainer") && isDrawn())) document.body.dataset.shown = "true";
+    else requestAnimationFrame(reveal);
+  };
+  requestAnimationFrame(reveal);
   setInterval(() => {
     const body = document.body;
     if (location.href !== shown) {
