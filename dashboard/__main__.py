@@ -17,6 +17,7 @@ NEEDED = (
     "uvicorn",
     "h11",
     "pandas",
+    "plotly",
     "packaging",
     "pydantic",
     "pydantic_settings",

@@ -40,6 +40,8 @@ AT_REST = """() => {
   return app && app.dataset.testConnectionState === 'CONNECTED' && app.dataset.testScriptState === 'notRunning'
     && !document.querySelector('[data-testid=stSkeleton],[data-testid=stAppSkeleton],[data-testid=stSpinner]')
     && !document.querySelector('[data-stale=true]')
+    && [...document.querySelectorAll('[data-testid=stPlotlyChart]')]
+         .every(chart => chart.querySelector('.js-plotly-plot .main-svg'))
     && document.fonts.status === 'loaded';
 }"""
 
@@ -148,8 +150,10 @@ def settle(page: Page) -> None:
 
 
 def switch_theme(page: Page, theme: Theme) -> None:
-    """Switch the theme of a page."""
+    """Switch the theme of a page. Charts have the theme of the time at which the page was opened."""
     page.emulate_media(color_scheme=theme)
+    if page.locator("[data-testid=stPlotlyChart]").count():
+        page.reload()
     settle(page)
 
 

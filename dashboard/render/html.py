@@ -19,7 +19,6 @@ from dashboard.compare.cohorts import colour
 from dashboard.compare.inner import inner_difference
 from dashboard.fleet.formatting import HIDDEN, count, end_cut, iso, visible, without_commands
 from dashboard.fleet.pieces import Kind, Link, Piece, Text, to_plain
-from dashboard.render.bars import draw_bars
 from dashboard.render.matrix import cell_text, is_cohort, row_mark
 from dashboard.render.svg import to_svgs
 from dashboard.render.svg_timeline import draw_times
@@ -111,24 +110,16 @@ class HtmlWriter:
 
     def _block(self, block: Block, under: str) -> Markup:
         if isinstance(block, Columns):
-            return self._columns(block, under)
+            return Markup("\n").join(self.blocks(column, under) for column in block.columns)
         if isinstance(block, DifferenceTable):
             return self._differences(block, under)
         if isinstance(block, Chart):
-            return draw_bars(block, self._address_of) if self._is_page else _chart(block, under)
+            return _chart(block, under)
         if isinstance(block, TimeChart):
             return _time_chart(block, under)
         if isinstance(block, Table):
             return self._call("table", block, under)
         return self._call(type(block).__name__.lower(), block)
-
-    def _columns(self, block: Columns, under: str) -> Markup:
-        columns = [self.blocks(column, under) for column in block.columns]
-        if not self._is_page:
-            return Markup("\n").join(columns)
-        widths = " ".join(f"minmax(0, {share}fr)" for share in block.shares)
-        inside = Markup().join(Markup("<div>{}</div>").format(column) for column in columns)
-        return Markup('<div class="beside" style="grid-template-columns: {}">{}</div>').format(widths, inside)
 
     def _differences(self, table: DifferenceTable, under: str) -> Markup:
         is_interactive = table.is_interactive and self._is_page  # its rows open by a click, other ones have links

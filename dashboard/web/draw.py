@@ -1,4 +1,4 @@
-"""Draws the blocks of a view on a page: static blocks as HTML, large tables by Streamlit."""
+"""Draws the blocks of a view on a page: static blocks as HTML, charts and large tables by Streamlit."""
 
 from __future__ import annotations  # prepared pieces nest
 
@@ -16,13 +16,16 @@ from streamlit.elements.lib.column_types import ButtonColumnResult, ColumnConfig
 from dashboard.fleet.formatting import age
 from dashboard.fleet.pieces import Kind, Link
 from dashboard.render.html import HtmlWriter
+from dashboard.render.svg import described
 from dashboard.render.tabular import LETTERS
 from dashboard.views import pages
 from dashboard.views.blocks import (
     SIGNS,
     Block,
     Cell,
+    Chart,
     Column,
+    Columns,
     DifferenceTable,
     FleetMap,
     Section,
@@ -33,7 +36,7 @@ from dashboard.views.blocks import (
 )
 from dashboard.views.chosen_columns import MOST_CHOSEN, write_chosen
 from dashboard.views.table import ASCENDING, DESCENDING
-from dashboard.web import links, markup, state
+from dashboard.web import charts, links, markup, state
 
 ROW, HEAD, TALLEST = 35, 37, 702  # px of a large table
 MATRIX_ROW, MATRIX_HEAD = 32, 90  # px of a difference table whose values fit on one line, and of the rest of it
@@ -151,7 +154,8 @@ def _prepared(block: Block) -> PreparedPiece:
         return MatrixHtml(html_of([block]), block.matrix.pool.name)
     if isinstance(block, FleetMap):
         return MapHtml(html_of([block]))
-    return block if isinstance(block, Table) and block.is_large else html_of([block])
+    is_drawn = isinstance(block, Chart | Columns) or (isinstance(block, Table) and block.is_large)
+    return block if is_drawn else html_of([block])
 
 
 def _joined(pieces: Iterable[PreparedPiece]) -> PreparedPieces:
@@ -184,11 +188,42 @@ def draw_prepared(pieces: PreparedPieces, key: str) -> Link | None:
 
 def _draw(piece: MatrixHtml | FoldedSection | Block, key: str) -> Link | None:
     if isinstance(piece, FoldedSection):
-        with st.expander(piece.title):
-            return draw_prepared(piece.pieces, key)
+        if not any(isinstance(each, Chart) for each in piece.pieces):
+            with st.expander(piece.title):
+                return draw_prepared(piece.pieces, key)
+        with st.expander(piece.title, key=f"{key}_aside", on_change="rerun") as aside:  # a folded chart costs 50 ms
+            return draw_prepared(piece.pieces, key) if aside.open else None
     if isinstance(piece, MatrixHtml):
         return draw_matrix(piece.html, piece.pool, key)
-    return _draw_large_table(piece, key) if isinstance(piece, Table) else None
+    if isinstance(piece, Chart):
+        return _draw_chart(piece, key)
+    if isinstance(piece, Table):
+        return _draw_large_table(piece, key)
+    clicked = None
+    if isinstance(piece, Columns):
+        places = st.columns(piece.shares, gap="medium")
+        for number, (place, column) in enumerate(zip(places, piece.columns, strict=True)):
+            with place:
+                clicked = draw_blocks(column, f"{key}_{number}") or clicked
+    return clicked
+
+
+def _draw_chart(chart: Chart, key: str) -> Link | None:
+    figure = charts.figure_of(chart, charts.palette(st.context.theme.type))
+    with st.container(key=f"chart_{key}"):
+        st.html(charts.first_html(figure))
+        event = st.plotly_chart(
+            figure,
+            key=key,
+            theme=None,
+            on_select="rerun",
+            selection_mode="points",
+            config={"displayModeBar": False},
+            alt=described(chart),
+        )
+    points = event["selection"]["points"]
+    place = points[0].get("customdata", [None])[0] if points else None
+    return chart.bars[int(place)].link if place is not None and int(place) < len(chart.bars) else None
 
 
 def _draw_large_table(table: Table, key: str) -> Link | None:

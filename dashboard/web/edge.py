@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 READING = frozenset({"GET", "HEAD"})
 TLS = frozenset({"https", "wss"})
-# What Streamlit 1.67 needs: components v2 are modules from blob: addresses, scripts write styles, the grids
+# What Streamlit 1.67 needs: components v2 are modules from blob: addresses, scripts write styles, Plotly and the grids
 # draw data: and blob: images. The rest is 'self': the browser contacts this server only.
 POLICY = (
     "default-src 'self'",

@@ -7,8 +7,10 @@
   const BUSY = "[data-testid=stSkeleton],[data-testid=stAppSkeleton],[data-testid=stSpinner],[data-stale=true]";
   const isDrawn = () => {
     const app = document.querySelector("[data-testid=stApp]");
+    const charts = [...document.querySelectorAll("[data-testid=stPlotlyChart]")];
     return app?.dataset.testConnectionState === "CONNECTED" && app.dataset.testScriptState === "notRunning"
-      && !document.querySelector(BUSY) && document.fonts.status === "loaded";
+      && !document.querySelector(BUSY) && document.fonts.status === "loaded"
+      && charts.every((chart) => chart.querySelector(".main-svg"));
   };
   let shown = null, length = null; // URL, and size of the page at the last look
   // look.css hides the first page until its title is there: the rest comes below, and moves nothing.

@@ -96,6 +96,17 @@ function markTheme() {
   unmarked.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.theme === kept)));
 }
 
+// A chart is as wide as the window; print scales it to the page, so that no bar is cut.
+function scaleCharts() {
+  for (const svg of document.querySelectorAll("[data-testid=stPlotlyChart] .main-svg:not([viewBox])")) {
+    svg.setAttribute("viewBox", `0 0 ${svg.getAttribute("width")} ${svg.getAttribute("height")}`);
+  }
+}
+
+function unscaleCharts() {
+  document.querySelectorAll("[data-testid=stPlotlyChart] .main-svg").forEach((svg) => svg.removeAttribute("viewBox"));
+}
+
 // Marks the entry that leads to a group of pages. Streamlit marks a page of its own with "page".
 function markParent(name) {
   for (const link of document.querySelectorAll(PAGES)) {
@@ -177,6 +188,8 @@ export default function ({ data }) {
   new MutationObserver(finishPage).observe(document.body, { childList: true, subtree: true });
   finishPage();
   setInterval(showAges, 5_000);
+  window.addEventListener("beforeprint", scaleCharts);
+  window.addEventListener("afterprint", unscaleCharts);
   document.addEventListener("click", follow, true);
   document.addEventListener("click", copy);
   document.addEventListener("click", chooseTheme);

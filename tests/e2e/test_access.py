@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser import Theme, at_rest, settle, tab, url_has, visit
 from tests.e2e.frozen_store import LATEST
@@ -100,6 +100,18 @@ def test_the_header_is_silent_until_the_data_is_stale(page: Page, frozen_url: st
     assert page.locator(".asof").evaluate("line => line.closest('[aria-live]')") is None
 
 
+def test_a_chart_is_scaled_to_the_paper_and_back(page: Page, frozen_url: str) -> None:
+    page.goto(frozen_url + at("capacity"))
+    at_rest(page)
+    drawing = page.locator("[data-testid=stPlotlyChart] .main-svg").first
+    drawn = drawing.get_attribute("width")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+
+    assert (drawing.get_attribute("viewBox") or "").split()[2] == drawn
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert drawing.get_attribute("viewBox") is None
+
+
 def test_collapsed_text_is_open_on_paper(page: Page, frozen_url: str) -> None:
     page.set_viewport_size({"width": PAPER_WIDTH, "height": 1000})
     page.goto(frozen_url + at("review"))
@@ -175,6 +187,43 @@ def test_the_first_paint_has_the_ground_of_the_theme(
 
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == ground
         page.unroute_all()
+
+
+# The page without Plotly is complete once the script ended and the first bars did not move for half a second.
+NOTHING_MOVES = """() => {
+  const isDone = document.querySelector('[data-testid=stApp]').dataset.testScriptState === 'notRunning';
+  const top = document.querySelector('.first-chart').getBoundingClientRect().top;
+  const known = window.firstChart ??= { top, since: performance.now() };
+  if (known.top !== top || !isDone) window.firstChart = { top, since: performance.now() };
+  return isDone && performance.now() - window.firstChart.since > 500;
+}"""
+
+
+def test_the_bars_of_a_chart_are_drawn_before_plotly_and_nothing_moves_when_it_comes(
+    browser: Browser, frozen_url: str
+) -> None:
+    """The bars are where Plotly draws them, but for the pixels by which it makes room for its legend."""
+    boxes = "bars => bars.map(bar => bar.getBoundingClientRect()).map(({ left, top, height }) => [left, top, height])"
+    below = "note => note.getBoundingClientRect().top"
+    with tab(browser) as page:
+        waiting: list[Route] = []
+        page.route("**/PlotlyChart*", lambda route: waiting.append(route))  # noqa: PLW0108  # Playwright marks the function
+        page.goto(f"{frozen_url}/capacity")
+        first = page.locator(".first-chart").first
+        expect(first).to_be_visible()
+        page.wait_for_function(NOTHING_MOVES)
+        note = page.get_by_text("One bar per DP rank.")
+        before, place = first.locator("i").evaluate_all(boxes), note.evaluate(below)
+        waiting[0].continue_()
+        page.unroute_all()
+        settle(page)
+        drawn = page.locator(".js-plotly-plot").first.locator(".bars .point path").evaluate_all(boxes)
+
+        expect(first).not_to_be_visible()
+        assert len(before) == len(drawn) > 0
+        for one, other in zip(before, drawn, strict=True):
+            assert one == pytest.approx(other, abs=12)
+        assert note.evaluate(below) == pytest.approx(place, abs=1)
 
 
 def test_after_enter_a_slash_is_a_new_search_and_no_text_of_the_last_one(page: Page, frozen_url: str) -> None:

@@ -214,7 +214,7 @@ def test_streamlit_gets_no_origin_and_the_real_peer() -> None:
 
 INDEX = '<html><head></head><body><div id="root"></div></body></html>'
 BROWSER = {"accept": "text/html,*/*;q=0.8"}
-SCRIPTS = ("Html.A1.js", "BidiComponent.B2.js", "DataFrame.C3.js")
+SCRIPTS = ("Html.A1.js", "BidiComponent.B2.js", "PlotlyChart.C3.js")
 
 
 async def page(request: Request) -> Response:

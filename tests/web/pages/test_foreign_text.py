@@ -1,5 +1,6 @@
 """Names, values, notes and files of strangers stay text on every page, in its dialogs, and in its charts."""
 
+import json
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -44,8 +45,9 @@ def key(tmp_path: Path) -> str:
 )
 def test_foreign_text_is_never_markup(key: str, page: str, url: dict[str, str]) -> None:
     app = visit(page, **{name: value.replace(KEY, key) for name, value in url.items()})
+    layouts = [json.loads(each.proto.spec)["layout"] for each in app.get("plotly_chart")]
 
-    assert not re.search(r"<script|<img", html(app), re.IGNORECASE)
+    assert not re.search(r"<script|<img", html(app) + json.dumps(layouts), re.IGNORECASE)
     assert not app.markdown
 
 

@@ -15,7 +15,7 @@ from dashboard.rules.policy import Policy
 from dashboard.store.snapshots import Snapshots
 from dashboard.views import pages
 from dashboard.web.share import OFFERED
-from tests.builders import NOW, alike, document, fleet, replica, story
+from tests.builders import NOW, alike, document, engine, fleet, replica, story
 from tests.findings_builder import inspected_story, sighted
 from tests.page_runner import (
     WEEK,
@@ -151,6 +151,16 @@ def test_a_meeting_shows_its_snapshot_with_the_agenda_and_a_way_back_elsewhere(s
     assert line
     assert f"Snapshot “Ops &lt;b&gt;” {key[:10]}</span> · data as of 20" in line.group(1)
     assert 'href="review" class="back">Back to the review' in html(visit(meeting="1"))
+
+
+def test_charts_of_a_pool_are_drawn_when_its_fold_is_opened(store: Snapshots) -> None:
+    uneven = fleet([replica("chat-1", engines=(engine(900_000),)), replica("chat-2", engines=(engine(600_000),))])
+    app = review(uneven, store)
+    assert not app.get("plotly_chart")
+
+    for place in range(9):
+        app.session_state[f"review_capacity_{place}_aside"] = True
+    assert rerun(app).get("plotly_chart")
 
 
 def test_the_review_filters_by_what_is_new_and_sorts_by_it_as_the_url_says() -> None:
