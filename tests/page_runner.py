@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
@@ -13,6 +14,7 @@ from streamlit.util import calc_hash
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.store.snapshots import Snapshots
+from dashboard.web import search
 from tests import builders
 
 ROOT = Path(__file__).parents[1]
@@ -25,7 +27,6 @@ EVERY_PAGE = (
     "replicas",
     "settings",
     "status",
-    "find",
     "help",
     "replica",
     "review",
@@ -103,7 +104,13 @@ def opened(app: AppTest) -> list[str]:
     return [each["address"] for each in _component_values(app) if "address" in each]
 
 
-def _component_values(app: AppTest) -> list[dict[str, str]]:
+def found(app: AppTest, question: dict[str, object]) -> dict[str, Any]:
+    """Return the answer of the search to a question of the browser."""
+    app.session_state[search.ASKED] = question
+    return next(each["found"] for each in _component_values(rerun(app)) if "found" in each)
+
+
+def _component_values(app: AppTest) -> list[dict[str, Any]]:
     return [json.loads(piece.proto.json) for piece in app.get("bidi_component") if piece.proto.json]
 
 

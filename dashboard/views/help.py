@@ -114,7 +114,7 @@ TOPICS: Mapping[str, tuple[str, str]] = {  # of each page: the question that it 
     ),
 }
 KEYS = (
-    ("Ctrl-K or /", "search everything"),
+    ("Ctrl-K or /", "search; Enter opens the first hit, Esc returns"),
     ("Esc", "close a dialog or a tooltip"),
     ("Enter", "open the focused cell"),
 )

@@ -10,7 +10,7 @@ from dashboard.fleet.times import write_time
 OVERVIEW, FINDINGS, COMPARE, CAPACITY = "", "findings", "compare", "capacity"
 REPLICAS, REPLICA_PAGE, SETTINGS = "replicas", "replica", "settings"
 TIMELINE, CHANGES, SNAPSHOTS = "timeline", "changes", "snapshots"
-REVIEW, STATUS, HELP, SEARCH_PAGE = "review", "status", "help", "find"
+REVIEW, STATUS, HELP = "review", "status", "help"
 
 TITLES = {
     OVERVIEW: "Overview",
@@ -25,7 +25,6 @@ TITLES = {
     REVIEW: "Review",
     STATUS: "Status",
     HELP: "Help",
-    SEARCH_PAGE: "Search",
     REPLICA_PAGE: "Replica",
 }
 
@@ -78,6 +77,7 @@ CONVERGE = "converge"  # the target of a what-if
 CHECK, BASELINE = "check", "baseline"  # the dialog for baselines is open
 CAUSE = "cause"  # of the fix plan: the key of the one that is open
 RANGE = "range"  # of a timeline
+MEETING = "meeting"  # of the review: one section a screen, named by SECTION
 
 # Choices that a page reads, besides the pool; it ignores all others.
 _OWN: dict[str, set[str]] = {
@@ -88,10 +88,9 @@ _OWN: dict[str, set[str]] = {
     REPLICAS: {SEARCH, SORT, COLUMNS},
     SETTINGS: {SEARCH, PATH, VERSION, ROLE, LABEL, RANGE},
     STATUS: set(),
-    SEARCH_PAGE: {SEARCH},
     HELP: {ABOUT},
     REPLICA_PAGE: {REPLICA, TAB, SETTING, SECTION, SHOW, RANGE},
-    REVIEW: {FROM, NEW, SORT},
+    REVIEW: {FROM, NEW, SORT, MEETING, SECTION},
     SNAPSHOTS: {SEARCH, MANAGE},
     TIMELINE: {RANGE},
     CHANGES: {FROM, TO, PATH, REPLICA},
@@ -105,9 +104,8 @@ DIALOGS = {OVERVIEW: (CAUSE,), COMPARE: (PATH, COHORT, CHECK), SNAPSHOTS: (MANAG
 SNAPSHOT = "snapshot"  # the snapshot to show
 AT = "at"  # the past time to show
 SCREENSHOT = "screenshot"  # the clock stops and nothing moves
-MEETING = "meeting"  # larger type
 STILL = (SNAPSHOT, AT)  # which fleet is shown; links name it themselves, and may leave it
-CARRIED = (*STILL, SCREENSHOT, MEETING)
+CARRIED = (*STILL, SCREENSHOT)
 
 LIVE = "live"  # in place of a snapshot's id: the newest poll
 

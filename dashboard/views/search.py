@@ -1,122 +1,96 @@
-"""The page Search: pages, pools, replicas, versions, settings, rules and findings that match some words."""
+"""The search of every page: pages, pools, replicas, versions, settings, rules and findings that match some words."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet.formatting import count, end_cut, joined, middle_cut, natural
-from dashboard.fleet.pieces import Kind, Link, Piece, page, plain
+from dashboard.fleet import ReplicaState
+from dashboard.fleet.formatting import count, end_cut, joined, natural
+from dashboard.fleet.pieces import Kind, Link, page
 from dashboard.rules.catalogue import ALL_RULES
+from dashboard.rules.findings import Severity
 from dashboard.views import pages
-from dashboard.views.blocks import Entries, Entry, Paragraph, Section, Tone, View
 from dashboard.views.chosen_columns import MOST_CHOSEN, write_chosen
-from dashboard.views.context import context_of
 from dashboard.views.filters import write_filter
-from dashboard.views.finding_list import FindingList, list_findings
+from dashboard.views.finding_list import FindingList
 from dashboard.views.finding_text import rule_title
 from dashboard.views.names import brief
 
-MOST_HITS = 8  # of one kind
-LONGEST = 160  # characters of a sentence
+MOST_HITS = 6  # of one kind
+MOST_POOLS = 100  # in the list of scopes
+LONGEST = 120  # characters of a sentence
 SEPARATOR = ","  # between the names of replicas to compare
-HINT = "Pages, pools, replicas, versions, settings, rules and findings. Names with commas between compare replicas."
+ALL_POOLS = "All pools"
 
 
 class Hit(NamedTuple):
-    """One thing that matches: its name, a remark, what it opens, and the text that was searched."""
+    """One thing that matches: its name, a remark, what it opens, the text that was searched, and its pools.
+
+    `typed` is what a reader who means it types: its short name in lower case. `pools` are those that have it; None for
+    a thing of every pool.
+    """
 
     name: str
     remark: str
     link: Link
     searched: str
+    typed: str = ""
+    pools: frozenset[str] | None = None
 
 
-def search_report(fleet: Fleet, text: str, *, known: FindingList | None = None, name: str = "") -> View:
-    """Return what matches every word of a text, by kind; equal names first. `known` are the findings of the fleet."""
+class HitGroup(NamedTuple):
+    """The first hits of one kind, the best first, and the number of further ones."""
+
+    title: str
+    hits: tuple[Hit, ...]
+    more: int = 0
+
+
+def search_hits(fleet: Fleet, text: str, known: FindingList) -> tuple[HitGroup, ...]:
+    """Return what matches every word of a text, the group with the best hit first; suggestions for an empty text.
+
+    `known` are the findings of the fleet. A hit whose short name equals the text is better than one that begins so.
+    """
     words = text.lower().split()
-    sections = []
-    if words:
-        chosen = list(_compared(fleet, text))
-        sections += [_section("compare", "Compare", chosen, len(chosen))] if chosen else []
-        for anchor, title, hits in _kinds(fleet, known or list_findings(fleet)):
-            found = [each for each in hits() if all(word in each.searched for word in words)]
-            found.sort(key=lambda each: each.name.lower() != text.strip().lower())
-            if found:
-                sections.append(_section(anchor, title, found[:MOST_HITS], len(found)))
-    if words and not sections:
-        sections = [Section("nothing", "", (Paragraph(plain("Nothing matches."), Tone.UNKNOWN),))]
-    return View(
-        title="Search",
-        headline=f"Search: {middle_cut(text.strip(), LONGEST)}" if words else "Search",
-        lead=HINT,
-        context=context_of(fleet, name=name, filters=[(pages.SEARCH, text)] if words else []),
-        parts=tuple(sections),
-    )
+    if not words:
+        return (HitGroup("Suggested", tuple(_suggested(fleet))),)
+    typed = " ".join(words)
+
+    def rank(hit: Hit) -> int:
+        return 0 if hit.typed == typed else 1 if hit.typed.startswith(typed) else 2
+
+    groups = [HitGroup("Compare", chosen)] if (chosen := tuple(_compared(fleet, text))) else []
+    for title, hits in _kinds(fleet, known):
+        found = sorted((each for each in hits() if all(word in each.searched for word in words)), key=rank)
+        if found:
+            groups.append(HitGroup(title, tuple(found[:MOST_HITS]), max(len(found) - MOST_HITS, 0)))
+    return tuple(sorted(groups, key=lambda group: rank(group.hits[0])))
 
 
-def _section(anchor: str, title: str, hits: Sequence[Hit], total: int) -> Section:
-    entries = Entries(tuple(Entry(Tone.PLAIN, (Piece(each.name, link=each.link),), each.remark) for each in hits))
-    more = total - len(hits)
-    return Section(anchor, title, (entries, *([Paragraph(plain(f"{more:,} more match."))] if more else [])))
+def scope_hits(fleet: Fleet, text: str, current: str | None) -> tuple[HitGroup, ...]:
+    """Return the pools that match every word, as scopes of a page; all of them for an empty text.
+
+    With a `current` scope the way to all pools is first. The link of a hit is its pool; that of all pools has no key.
+    """
+    words = text.lower().split()
+    found = [each for each in _pools(fleet) if all(word in each.searched for word in words)]
+    every = Hit(ALL_POOLS, count(len(fleet.pools), "pool"), Link(Kind.POOL, ""), ALL_POOLS.lower())
+    first = [every] if current is not None and all(word in every.searched for word in words) else []
+    shown = (*first, *found[:MOST_POOLS])
+    return (HitGroup("Limit every page to", shown, max(len(found) - MOST_POOLS, 0)),) if shown else ()
 
 
-def _kinds(fleet: Fleet, known: FindingList) -> Iterator[tuple[str, str, Callable[[], Iterable[Hit]]]]:
-    yield "pages", "Pages", _pages
-    yield "pools", "Pools", lambda: _pools(fleet)
-    yield "versions", "Versions", lambda: _versions(fleet)
-    yield "replicas", "Replicas", lambda: _replicas(fleet)
-    yield "settings", "Settings", lambda: _settings(fleet)
-    yield "findings", "Findings", lambda: _findings(known)
-    yield "rules", "Rules", _rules
-
-
-def _pages() -> Iterator[Hit]:
-    for name, title in pages.TITLES.items():
-        if name != pages.REPLICA_PAGE:  # it needs a replica
-            yield Hit(title, "", page(name), title.lower())
-
-
-def _pools(fleet: Fleet) -> Iterator[Hit]:
-    for pool in fleet.pools:
-        remark = f"{count(len(pool.replicas), 'replica')}, {count(len(pool.cohorts), 'cohort')}"
-        yield Hit(brief(pool.name), remark, Link(Kind.POOL, pool.name), pool.name.lower())
-
-
-def _versions(fleet: Fleet) -> Iterator[Hit]:
-    numbers = Counter(each.version for each in fleet.replicas if each.version)
-    for version, number in sorted(numbers.items(), key=lambda item: natural(item[0]), reverse=True):
-        link = page(pages.REPLICAS, search=write_filter("version", version))
-        yield Hit(f"vLLM {brief(version)}", count(number, "replica"), link, f"vllm {version}".lower())
-
-
-def _replicas(fleet: Fleet) -> Iterator[Hit]:
-    for each in fleet.replicas:
-        labels = " ".join(f"{key}={text}" for key, text in each.labels.items())
-        searched = f"{each.name} {each.id} {labels} {each.version or ''}".lower()
-        remark = " · ".join(filter(None, (str(each.state), brief(each.pool or ""), each.version)))
-        yield Hit(brief(each.name), remark, Link(Kind.REPLICA, each.id), searched)
-
-
-def _settings(fleet: Fleet) -> Iterator[Hit]:
-    differing: Counter[str] = Counter(path for pool in fleet.pools for path in {each.path for each in pool.differences})
-    paths = {path for document in fleet.documents.values() for path in document.settings}
-    for path in sorted(paths, key=lambda each: (-differing[each], each)):
-        remark = f"differs in {count(differing[path], 'pool')}" if differing[path] else ""
-        yield Hit(path, remark, page(pages.SETTINGS, **{pages.PATH: path}), path.lower())
-
-
-def _findings(known: FindingList) -> Iterator[Hit]:
-    for each in known.active:
-        finding = each.finding
-        remark = f"{finding.severity} · {finding.rule}{f' · {brief(finding.pools[0])}' if finding.pools else ''}"
-        yield Hit(end_cut(finding.sentence, LONGEST), remark, Link(Kind.FINDING, each.key), each.searched)
-
-
-def _rules() -> Iterator[Hit]:
-    for rule in ALL_RULES:
-        title = rule_title(rule.id)
-        yield Hit(title, str(rule.family), Link(Kind.RULE, rule.id), f"{title}".lower())
+def _suggested(fleet: Fleet) -> Iterator[Hit]:
+    critical = fleet.inspection.tally.critical
+    if critical:
+        link = page(pages.FINDINGS, search=write_filter("severity", Severity.CRITICAL))
+        yield Hit("Critical findings", f"{critical:,}", link, "")
+    for state in (ReplicaState.DOWN, ReplicaState.PARTIAL):
+        if number := sum(each.state is state for each in fleet.replicas):
+            yield Hit(f"Replicas {state}", f"{number:,}", page(pages.REPLICAS, search=write_filter("state", state)), "")
+    for name in (pages.COMPARE, pages.SETTINGS, pages.CHANGES, pages.HELP):
+        yield Hit(pages.TITLES[name], "page", page(name), "")
 
 
 def _compared(fleet: Fleet, text: str) -> Iterator[Hit]:
@@ -126,9 +100,70 @@ def _compared(fleet: Fleet, text: str) -> Iterator[Hit]:
     ids = list(dict.fromkeys(by_name[each] for each in names if each in by_name))[:MOST_CHOSEN]
     if len(ids) > 1:
         shown = {each.id: each.name for each in fleet.replicas}
-        yield Hit(
-            joined([brief(shown[each]) for each in ids]),
-            "",
-            page(pages.COMPARE, **{pages.CHOSEN: write_chosen(ids)}),
-            "",
-        )
+        name, link = joined([brief(shown[each]) for each in ids]), page(pages.COMPARE, replicas=write_chosen(ids))
+        yield Hit(name, "", link, "", " ".join(text.lower().split()))
+
+
+def _kinds(fleet: Fleet, known: FindingList) -> Iterator[tuple[str, Callable[[], Iterable[Hit]]]]:
+    yield "Pages", _pages
+    yield "Pools", lambda: _pools(fleet)
+    yield "Versions", lambda: _versions(fleet)
+    yield "Replicas", lambda: _replicas(fleet)
+    yield "Settings", lambda: _settings(fleet)
+    yield "Findings", lambda: _findings(known)
+    yield "Rules", _rules
+
+
+def _pages() -> Iterator[Hit]:
+    for name, title in pages.TITLES.items():
+        if name != pages.REPLICA_PAGE:  # it needs a replica
+            yield Hit(title, "", page(name), title.lower(), title.lower())
+
+
+def _pools(fleet: Fleet) -> Iterator[Hit]:
+    for pool in fleet.pools:
+        remark = f"{count(len(pool.replicas), 'replica')}, {count(len(pool.cohorts), 'cohort')}"
+        yield Hit(brief(pool.name), remark, Link(Kind.POOL, pool.name), pool.name.lower(), pool.name.lower())
+
+
+def _versions(fleet: Fleet) -> Iterator[Hit]:
+    pools: dict[str, list[str]] = {}
+    for each in fleet.replicas:
+        if each.version:
+            pools.setdefault(each.version, []).append(each.pool or "")
+    for version, of in sorted(pools.items(), key=lambda item: natural(item[0]), reverse=True):
+        link = page(pages.REPLICAS, search=write_filter("version", version))
+        searched = f"vllm {version}".lower()
+        yield Hit(f"vLLM {brief(version)}", count(len(of), "replica"), link, searched, version.lower(), frozenset(of))
+
+
+def _replicas(fleet: Fleet) -> Iterator[Hit]:
+    for each in fleet.replicas:
+        labels = " ".join(f"{key}={text}" for key, text in each.labels.items())
+        searched = f"{each.name} {each.id} {labels} {each.version or ''}".lower()
+        remark = " · ".join(filter(None, (str(each.state), brief(each.pool or ""), each.version)))
+        link = Link(Kind.REPLICA, each.id)
+        yield Hit(brief(each.name), remark, link, searched, each.name.lower(), frozenset([each.pool or ""]))
+
+
+def _settings(fleet: Fleet) -> Iterator[Hit]:
+    differing: Counter[str] = Counter(path for pool in fleet.pools for path in {each.path for each in pool.differences})
+    paths = {path for document in fleet.documents.values() for path in document.settings}
+    for path in sorted(paths, key=lambda each: (-differing[each], each)):
+        remark = f"differs in {count(differing[path], 'pool')}" if differing[path] else ""
+        link = page(pages.SETTINGS, **{pages.PATH: path})
+        yield Hit(path, remark, link, path.lower(), path.lower().rpartition(".")[2])
+
+
+def _findings(known: FindingList) -> Iterator[Hit]:
+    for each in known.active:
+        finding = each.finding
+        remark = f"{finding.severity} · {finding.rule}{f' · {brief(finding.pools[0])}' if finding.pools else ''}"
+        link, pools = Link(Kind.FINDING, each.key), frozenset(finding.pools) or None
+        yield Hit(end_cut(finding.sentence, LONGEST), remark, link, each.searched, pools=pools)
+
+
+def _rules() -> Iterator[Hit]:
+    for rule in ALL_RULES:
+        title = rule_title(rule.id)
+        yield Hit(title, str(rule.family), Link(Kind.RULE, rule.id), title.lower(), rule.id.lower())

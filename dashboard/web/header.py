@@ -23,7 +23,7 @@ from dashboard.views import pages
 from dashboard.views.context import Context, as_of_text, context_of, context_parts, gap_text, version_parts
 from dashboard.views.finding_text import answered
 from dashboard.views.scope import outside_text
-from dashboard.web import links, markup, state
+from dashboard.web import links, markup, search, state
 from dashboard.web.sides import SIDES, Sides, past_times
 
 TICK_SECONDS = 5  # between looks for a newer fleet; a look costs a few milliseconds
@@ -36,10 +36,15 @@ DAY, CLOCK = "past_day", "past_clock"  # keys of the session
 STEP = timedelta(minutes=1)
 _HERE = Path(__file__).parent
 _STILL = (_HERE / "still.css").read_text(encoding="utf-8")
-_MEETING = (_HERE / "meeting.css").read_text(encoding="utf-8")
 # navigate.js copies `data-status` to a live region: screen readers read it as soon as it appears.
 _STALE = f'<span class="late" data-status="The data is stale.">{markup.glyph("warning")} <b>stale</b></span>'
-SEARCH_LINK = '<a class="search-everything" href="{}" title="Find anything (Ctrl-K)" aria-label="Find anything"></a>'
+SEARCH = (
+    '<button type="button" class="search-everything" data-find title="Search (Ctrl K)">'
+    '<span class="word">Search</span> <kbd aria-hidden="true">Ctrl K</kbd></button>'
+)
+_CHOOSE_SCOPE = (
+    '<button type="button" class="choose-scope" data-find="scope" title="Limit every page to one pool">{}</button>'
+)
 # navigate.js marks the chosen theme, and keeps it where Streamlit does.
 THEMES = '<p class="themes" role="group" aria-label="Theme">Theme {}</p>'.format(
     " ".join(f'<button type="button" data-theme="{each}">{each}</button>' for each in ("System", "Light", "Dark"))
@@ -53,18 +58,18 @@ def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> DeltaGenerator:
 
     On a comparison it shows both `sides`, and `fleet` is the second one.
     """
-    meeting = _MEETING if state.is_meeting() else ""
     still = _STILL if state.is_screenshot() else ""
-    st.html(f"<style>:root{{--fleet:{css_string(fleet.name)}}}{meeting}{still}</style>")
+    st.html(f"<style>:root{{--fleet:{css_string(fleet.name)}}}{still}</style>")
     with st.container(key="navigate"):
         now = state.age_reference() if page != pages.REVIEW else None  # a review is kept: it has times
         clock = {"now": now.timestamp() * 1000} if now else {}
         entry = (pages.entry_of(page) or ("",))[0]
         names = {"parent": "" if entry == page else entry, "pages": list(pages.TITLES)}
         _navigate(key="navigate_links", data={**names, **clock})
+        search.draw(page)
     is_live = not state.is_frozen() if sides is None else sides.is_live
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):
-        st.html(scope_html(fleet, page) + SEARCH_LINK.format(markup.text(links.to(pages.SEARCH_PAGE))))
+        st.html(scope_html(fleet, page) + SEARCH)
         _draw_ticking_line(page, sides) if is_live and not state.is_still() else _draw_line(sides)
         controls = st.container(key="header_controls", horizontal=True, vertical_alignment="center", gap="small")
     for failure in service.discovery_failures() if is_live else ():
@@ -198,15 +203,16 @@ def draw_siblings(page: str) -> None:
 
 
 def scope_html(fleet: Fleet, page: str) -> str:
-    """Return the chip of the pool that every page is limited to, with the link that leaves it; empty without one."""
+    """Return the chip of the pool that every page is limited to, which find.js changes, with the way to all pools."""
     pool = links.scope()
     if pool is None:
-        return ""
+        return _CHOOSE_SCOPE.format("All pools") if len(fleet.pools) > 1 else ""
     known = pool in {each.name for each in fleet.pools} or page == pages.CHANGES
     shown = formatting.middle_cut(formatting.one_line(pool), LONGEST_FILTER)
     name = markup.text(shown if known else f"{shown} (not found)")
-    leave = f'<a href="{markup.text(links.unscoped(page))}" title="Show all pools" aria-label="Show all pools">×</a>'
-    return f'<span class="scope"><span class="word">Pool: </span><b title="{name}">{name}</b>{leave}</span>'
+    leave = f'<a href="{markup.text(links.scoped(page))}" title="Show all pools" aria-label="Show all pools">×</a>'
+    choose = _CHOOSE_SCOPE.format(f'<span class="word">Pool: </span><b title="{name}">{name}</b>')
+    return f'<span class="scope">{choose}{leave}</span>'
 
 
 def draw_outside(fleet: Fleet, page: str) -> None:
@@ -214,7 +220,7 @@ def draw_outside(fleet: Fleet, page: str) -> None:
     place, pool = st.empty(), links.scope()
     if page in pages.SCOPED and pool in {each.name for each in fleet.pools}:
         rest = f"{markup.bold('Other pools:')} {markup.text(outside_text(fleet, pool, page))}"
-        leave = markup.link(links.unscoped(page), "All pools")
+        leave = markup.link(links.scoped(page), "All pools")
         place.html(f'<p class="outside">Only pool {markup.bold(pool)} · {rest} · {leave}</p>')
 
 

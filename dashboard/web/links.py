@@ -56,11 +56,11 @@ def scope() -> str | None:
     return st.query_params.get(pages.POOL) or None
 
 
-def unscoped(page: str) -> str:
-    """Return the URL of this page for all pools. navigate.js takes an empty pool for none."""
+def scoped(page: str, pool: str = "") -> str:
+    """Return the URL of this page for one pool; without one for all pools: navigate.js takes an empty pool for none."""
     dropped = {pages.POOL, *pages.DIALOGS.get(page, ())}
     kept = {name: value for name, value in page_choices().items() if name not in dropped}
-    return to(page, **{**kept, pages.POOL: ""})
+    return to(page, **{**kept, pages.POOL: pool})
 
 
 def address(link: Link) -> str | None:

@@ -1,14 +1,15 @@
 // Links between pages keep the session: the URL changes as with Back, and Streamlit follows.
 const HANDLED = "fleetLinksHandled";
-const OURS = ".stHtml a, .surface a";
+const OURS = ".stHtml a, .surface a, .find a";
+const FOUND = ".find a"; // of find.js: they open a thing of the fleet that is shown
 const PAGES = "[data-testid=stTopNavLink]";
 const OPEN_POPOVER = "[data-testid=stPopover] button[aria-expanded=true]";
-const CARRIED = ["snapshot", "at", "screenshot", "meeting"]; // as in pages.py
+const CARRIED = ["snapshot", "at", "screenshot"]; // as in pages.py
 const STILL = 2; // of these: which fleet is shown
 const POOL = "pool"; // the scope of every page; an empty one in a link leaves it
-const SEARCH_PAGE = "find", SEARCH = ".search-everything", FIELD = ".st-key-search_box input";
 const status = Object.assign(document.createElement("div"), { className: "said", role: "status" });
-let hasFocused = false;
+const places = new Map(); // scroll positions by URL
+let restoring = null; // a timer
 let compared = null; // the search on Compare, which it has again when a reader comes back
 const AGES = [[86_400, "d"], [3_600, "h"], [60, "min"], [1, "s"]]; // as in formatting.py
 let pageNames = [];
@@ -23,7 +24,7 @@ function carried(link) {
   const address = new URL(link.href);
   const here = new URLSearchParams(window.location.search);
   const isPage = link.matches(PAGES);
-  for (const name of [...(isPage ? CARRIED : CARRIED.slice(STILL)), POOL]) {
+  for (const name of [...(isPage || link.matches(FOUND) ? CARRIED : CARRIED.slice(STILL)), POOL]) {
     if (isPage) address.searchParams.delete(name);
     if (here.has(name) && !address.searchParams.has(name)) address.searchParams.set(name, here.get(name));
   }
@@ -46,6 +47,26 @@ function follow(event) {
   window.dispatchEvent(new PopStateEvent("popstate"));
   if (link.closest("[data-testid=stPopoverBody]")) document.querySelector(OPEN_POPOVER)?.click(); // else it stays open
   document.querySelector("[data-testid=stMain]")?.scrollTo(0, 0);
+}
+
+// Back and Forward show a page where it was left. Streamlit draws it again, so its height grows for a while; a reader who
+// scrolls or types meanwhile is not moved.
+function keepPlace(event) {
+  if (event.target.dataset?.testid === "stMain") places.set(window.location.href, event.target.scrollTop);
+}
+
+function restorePlace(event) {
+  if (!event.isTrusted) return; // a link was followed
+  const top = places.get(window.location.href) ?? 0;
+  const end = () => clearInterval(restoring);
+  let looks = 100;
+  end();
+  delete document.body.dataset.ready; // first.js sets it once the page is drawn
+  restoring = setInterval(() => {
+    document.querySelector("[data-testid=stMain]")?.scrollTo(0, top);
+    if (document.body.dataset.ready || !looks--) end();
+  }, 50);
+  for (const name of ["wheel", "keydown", "pointerdown"]) document.addEventListener(name, end, { once: true, capture: true });
 }
 
 // A new tab or window, which the browser opens after the click, gets the same choices. Streamlit would follow the link in this
@@ -126,19 +147,6 @@ function copy(event) {
   copyText(button, code.innerText, code); // of copying.js
 }
 
-// Ctrl-K, and a slash outside of a field, open the search; on its page they focus the field.
-function search(event) {
-  if (event.key === "Enter" && event.target.matches?.(FIELD)) setTimeout(() => event.target.blur()); // the next slash is no text
-  const typed = event.target.closest?.("input, textarea, [contenteditable=true]");
-  const isTyping = typed && (!typed.matches(FIELD) || typed.value);
-  const isWanted = (event.key === "k" && (event.ctrlKey || event.metaKey)) || (event.key === "/" && !isTyping);
-  if (!isWanted || event.altKey) return;
-  event.preventDefault();
-  const field = document.querySelector(FIELD);
-  if (field) field.select();
-  else document.querySelector(SEARCH)?.click();
-}
-
 // Ages in place of times, on a page that moves.
 function showAges() {
   for (const each of document.querySelectorAll("time[data-age]")) {
@@ -154,12 +162,6 @@ function finishPage() {
   markTheme();
   announce();
   showAges();
-  const field = document.querySelector(FIELD);
-  if (pageOf(window.location) !== SEARCH_PAGE) hasFocused = false;
-  else if (field && !hasFocused) {
-    hasFocused = true; // once: Tab leaves the field
-    field.focus();
-  }
 }
 
 // The skip link leads to the title of the page.
@@ -184,7 +186,8 @@ export default function ({ data }) {
   document.body.append(status);
   shareTheme();
   document.addEventListener("keydown", close);
-  document.addEventListener("keydown", search);
+  document.addEventListener("scroll", keepPlace, true); // does not bubble
+  window.addEventListener("popstate", restorePlace);
   new MutationObserver(finishPage).observe(document.body, { childList: true, subtree: true });
   finishPage();
   setInterval(showAges, 5_000);

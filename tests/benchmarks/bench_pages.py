@@ -29,7 +29,7 @@ WATCHED_SECONDS = 20.0
 NEXT_POLL_SECONDS = 20.0  # until there is another poll to freeze
 LIVE = (
     *("/", "/findings", "/compare?pool=chat-70b", "/capacity", "/replicas", "/review", "/snapshots"),
-    *("/settings", "/settings?path=cache_config.block_size", "/status", "/find?search=block"),
+    *("/settings", "/settings?path=cache_config.block_size", "/status"),
 )
 WHAT_IF = "/compare?pool=chat-70b&converge=B"
 FROZEN = (WHAT_IF, "/review", "/?")

@@ -87,6 +87,12 @@ def _share(page: Page) -> None:
     page.get_by_role("button", name="Save snapshot").wait_for()
 
 
+def _search(page: Page) -> None:
+    page.keyboard.press("Control+k")
+    page.keyboard.type("block")
+    page.locator("dialog.find").get_by_text("cache_config.block_size", exact=True).wait_for()
+
+
 NO_MATCH = "no such name"
 CHAT, GEMMA, QWEN, DECODE, PREFILL = "chat-70b", "gemma-27b", "qwen3-8b", "deepseek-v3/decode", "deepseek-v3/prefill"
 OTHER_HASH, STOCK, PARTIAL, GONE = (_simulated(host) for host in (11, 19, 38, 25))
@@ -95,7 +101,6 @@ FINDING = "5bf5975562"  # RT-05 on chat-70b; the id stays while the finding does
 STATES = (
     State("overview", "/", FIRST),
     State("overview-first-visit", "/", still=False),  # with the guide
-    State("overview-meeting", at("", meeting="1")),
     State("overview-share", "/", do=_share),
     State("overview-snapshot", at("", snapshot=LATEST)),
     State("overview-no-such-snapshot", at("", snapshot="0000000000")),
@@ -136,7 +141,7 @@ STATES = (
     State("replicas-since", at("replicas", sort="-since"), fleet=SEEN),
     State("settings", at("settings"), MAIN),
     State("status", at("status"), MAIN),
-    State("search", at("find", search="block"), MAIN),
+    State("search", "/", MAIN, do=_search),
     State("setting", at("settings", path="cache_config.block_size"), MAIN),
     State("replicas-none-match", at("replicas", search=NO_MATCH)),
     State("replica", at("replica", replica=OTHER_HASH), MAIN),
@@ -150,7 +155,7 @@ STATES = (
     State("replica-unknown", at("replica", replica="http://unknown:1")),
     State("review", at("review"), MAIN),
     State("review-new", at("review", new="24h", sort="-since"), fleet=SEEN),
-    State("review-meeting", at("review", meeting="1")),
+    State("review-meeting", at("review", meeting="1", section="findings")),
     State("review-snapshot", at("review", snapshot=LATEST)),
     State("review-uniform", at("review"), fleet=UNIFORM),
     State("timeline", at("timeline"), MAIN, SEEN),
@@ -165,7 +170,6 @@ STATES = (
 # Tests of every page open these; a dialog or a note field adds controls.
 PAGES = (
     "/",
-    at("", meeting="1"),
     at("findings"),
     at("findings", finding=FINDING),
     at("compare", pool=CHAT),
@@ -174,7 +178,6 @@ PAGES = (
     at("replicas"),
     at("settings"),
     at("status"),
-    at("find", search="block_size"),
     at("help", about="compare"),
     at("settings", path="cache_config.block_size"),
     at("replica", replica=OTHER_HASH),
@@ -187,5 +190,5 @@ WITH_DIALOGS_OR_NOTES = (
     at("compare", pool=CHAT, path="cache_config.block_size"),
     at("snapshots", manage=LATEST),
     at("review", snapshot=LATEST),
-    at("review", snapshot=LATEST, meeting="1"),
+    at("review", snapshot=LATEST, meeting="1", section="findings"),
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.browser import Theme, at_rest, settle, tab, url_has, visit
+from tests.browser import Theme, at_rest, settle, tab, visit
 from tests.e2e.frozen_store import LATEST
 from tests.e2e.states import CHAT, at, with_ids
 
@@ -224,19 +224,6 @@ def test_the_bars_of_a_chart_are_drawn_before_plotly_and_nothing_moves_when_it_c
         for one, other in zip(before, drawn, strict=True):
             assert one == pytest.approx(other, abs=12)
         assert note.evaluate(below) == pytest.approx(place, abs=1)
-
-
-def test_after_enter_a_slash_is_a_new_search_and_no_text_of_the_last_one(page: Page, frozen_url: str) -> None:
-    visit(page, f"{frozen_url}/find")
-    field = page.locator(".st-key-search_box input")
-    for words in ("gemma", "RT-06"):
-        page.keyboard.press("/")
-        expect(field).to_be_focused()
-        page.keyboard.type(words)
-        page.keyboard.press("Enter")
-        expect(field).not_to_be_focused()
-        url_has(page, f"search={words}")
-        settle(page)
 
 
 @pytest.mark.parametrize("path", ["/", at("compare", pool=CHAT), at("snapshots")])

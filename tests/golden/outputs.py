@@ -188,8 +188,6 @@ def _addresses(fleet: Fleet) -> Iterator[tuple[str, dict[str, str]]]:
         )
     )
     yield "help", {"about": "compare"}
-    yield "find", {"search": "block_size"}
-    yield "find", {"search": fleet.replicas[0].name}
     yield "settings", {"path": "cache_config.block_size"}
     yield "findings", {"finding": fleet.inspection.findings[0].id}
     yield from (("compare", {"pool": each.name}) for each in fleet.pools)

@@ -23,7 +23,6 @@ from dashboard.views.pool_comparison import SettingChoice
 from dashboard.views.replica import replica_report
 from dashboard.views.replicas import replicas_report
 from dashboard.views.review import review_report
-from dashboard.views.search import search_report
 from dashboard.views.setting import setting_report
 from dashboard.views.settings import settings_report
 from dashboard.views.status import status_report
@@ -58,7 +57,6 @@ VIEWS: dict[str, Callable[[Fleet], View]] = {
     "settings": settings_report,
     "status": status_report,
     "help": help_report,
-    "search": lambda built: search_report(built, "block"),
     "setting": lambda built: setting_report(built, "cache_config.block_size"),
     "review": review_report,
     "changes": lambda built: changes_report(

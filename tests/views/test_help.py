@@ -9,7 +9,7 @@ from tests.builders import story
 
 
 def test_every_page_has_a_topic_but_those_of_one_replica_and_of_help() -> None:
-    assert pages.TITLES.keys() - TOPICS.keys() == {pages.HELP, pages.SEARCH_PAGE, pages.REPLICA_PAGE}
+    assert pages.TITLES.keys() - TOPICS.keys() == {pages.HELP, pages.REPLICA_PAGE}
 
 
 def test_the_page_that_help_is_asked_for_is_first_and_an_unknown_one_is_ignored() -> None:

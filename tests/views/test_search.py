@@ -1,13 +1,13 @@
-"""Search finds things of every kind by words, and compares replicas that are listed."""
+"""Search finds things of every kind by words, the best kind first, and compares replicas that are listed."""
 
 import pytest
 
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.fleet.pieces import Kind, Link
-from dashboard.views.blocks import Entries, View
 from dashboard.views.chosen_columns import write_chosen
-from dashboard.views.search import MOST_HITS, search_report
-from tests.builders import NOW, alike, document, fleet, replica
+from dashboard.views.finding_list import list_findings
+from dashboard.views.search import ALL_POOLS, MOST_HITS, HitGroup, scope_hits, search_hits
+from tests.builders import NOW, alike, document, down, fleet, replica, story
 
 SIZE = "cache_config.block_size"
 USUAL, LARGE = document(), document({SIZE: 32})
@@ -16,62 +16,93 @@ USUAL, LARGE = document(), document({SIZE: 32})
 @pytest.fixture(scope="module")
 def built() -> Fleet:
     odd = replica("chat-odd", pool="chat", document=LARGE, version="0.33.0", labels={"pool": "chat", "rack": "r7"})
-    return inspected(fleet([*alike("chat", 3, USUAL), odd], [USUAL, LARGE]), NOW)
+    gone = down("gone", pool="other")
+    return inspected(fleet([*alike("chat", 3, USUAL), odd, gone], [USUAL, LARGE]), NOW)
 
 
-def hits(view: View) -> dict[str, list[str]]:
-    return {
-        part.anchor: [
-            entry.head[0].text for block in part.blocks if isinstance(block, Entries) for entry in block.items
-        ]
-        for part in view.parts
-    }
+def found(built: Fleet, text: str) -> dict[str, HitGroup]:
+    return {each.title: each for each in search_hits(built, text, list_findings(built))}
 
 
-def targets(view: View, anchor: str) -> list[Link | None]:
-    (part,) = (each for each in view.parts if each.anchor == anchor)
-    return [entry.head[0].link for block in part.blocks if isinstance(block, Entries) for entry in block.items]
+def names(built: Fleet, text: str) -> dict[str, list[str]]:
+    return {title: [hit.name for hit in group.hits] for title, group in found(built, text).items()}
+
+
+def targets(built: Fleet, text: str, title: str) -> list[Link]:
+    return [hit.link for hit in found(built, text)[title].hits]
 
 
 def test_each_kind_is_found_by_its_name_and_opens_its_page(built: Fleet) -> None:
-    assert targets(search_report(built, "block_size"), "settings")[0] == Link(
-        Kind.PAGE, "settings", choices=(("path", SIZE),)
-    )
-    assert targets(search_report(built, "0.33.0"), "versions") == [
+    assert targets(built, "block_size", "Settings")[0] == Link(Kind.PAGE, "settings", choices=(("path", SIZE),))
+    assert targets(built, "0.33.0", "Versions") == [
         Link(Kind.PAGE, "replicas", choices=(("search", "version:0.33.0"),))
     ]
-    assert targets(search_report(built, "r7"), "replicas") == [Link(Kind.REPLICA, "http://chat-odd:8000")]
-    assert targets(search_report(built, "chat"), "pools") == [Link(Kind.POOL, "chat")]
-    assert targets(search_report(built, "rt-01"), "rules") == [Link(Kind.RULE, "RT-01")]
-    assert hits(search_report(built, "capac"))["pages"] == ["Capacity"]
-    assert targets(search_report(built, "changes"), "pages") == [Link(Kind.PAGE, "changes")]
-    assert "block_size" in hits(search_report(built, "RT-01 chat-odd"))["findings"][0]
+    assert targets(built, "r7", "Replicas") == [Link(Kind.REPLICA, "http://chat-odd:8000")]
+    assert targets(built, "chat", "Pools") == [Link(Kind.POOL, "chat")]
+    assert targets(built, "rt-01", "Rules") == [Link(Kind.RULE, "RT-01")]
+    assert names(built, "capac")["Pages"] == ["Capacity"]
+    assert "block_size" in names(built, "RT-01 chat-odd")["Findings"][0]
 
 
-def test_every_word_has_to_match_and_an_equal_name_is_first(built: Fleet) -> None:
-    assert hits(search_report(built, "cache_config block_size"))["settings"][0] == SIZE
-    assert hits(search_report(built, "chat-01"))["replicas"][0] == "chat-01"
-    assert list(hits(search_report(built, "zebra quagga"))) == ["nothing"]
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("block_size", SIZE),
+        ("chat", "chat"),
+        ("chat-01", "chat-01"),
+        ("0.33.0", "vLLM 0.33.0"),
+        ("capacity", "Capacity"),
+        ("chat-odd, CHAT-01, nobody", "chat-odd and chat-01"),
+    ],
+)
+def test_the_thing_whose_name_is_typed_is_the_first_hit(built: Fleet, text: str, first: str) -> None:
+    """Enter opens it."""
+    assert next(iter(names(built, text).values()))[0] == first
 
 
-def test_differing_settings_are_first_and_many_hits_are_cut_with_a_number(built: Fleet) -> None:
-    view = search_report(built, "config")
-    (section,) = (each for each in view.parts if each.anchor == "settings")
+def test_every_word_has_to_match(built: Fleet) -> None:
+    assert names(built, "cache_config block_size")["Settings"][0] == SIZE
+    assert names(built, "zebra quagga") == {}
 
-    assert len(hits(view)["settings"]) == MOST_HITS
-    assert hits(view)["settings"][0] == SIZE
-    assert len(section.blocks) == 2
+
+def test_differing_settings_are_first_and_further_hits_are_counted(built: Fleet) -> None:
+    group = found(built, "config")["Settings"]
+
+    assert len(group.hits) == MOST_HITS
+    assert group.hits[0].name == SIZE
+    assert group.more > 0
+    assert found(built, "chat-odd")["Replicas"].more == 0
 
 
 def test_listed_replicas_are_compared(built: Fleet) -> None:
-    view = search_report(built, "chat-odd, CHAT-01, nobody")
     ids = [each.id for name in ("chat-odd", "chat-01") for each in built.replicas if each.name == name]
 
-    assert hits(view)["compare"] == ["chat-odd and chat-01"]
-    assert targets(view, "compare") == [Link(Kind.PAGE, "compare", choices=(("replicas", write_chosen(ids)),))]
-    assert "compare" not in hits(search_report(built, "chat-odd, nobody"))
+    assert targets(built, "chat-odd, CHAT-01, nobody", "Compare") == [
+        Link(Kind.PAGE, "compare", choices=(("replicas", write_chosen(ids)),))
+    ]
+    assert "Compare" not in found(built, "chat-odd, nobody")
 
 
-def test_without_words_nothing_is_searched(built: Fleet) -> None:
-    view = search_report(built, " ")
-    assert (view.headline, view.parts) == ("Search", ())
+def test_a_hit_knows_the_pools_that_have_it(built: Fleet) -> None:
+    """What it opens is not limited to another pool."""
+    assert found(built, "gone")["Replicas"].hits[0].pools == frozenset(["other"])
+    assert found(built, "0.33.0")["Versions"].hits[0].pools == frozenset(["chat"])
+    assert found(built, "block_size is 32")["Findings"].hits[0].pools == frozenset(["chat"])
+    assert found(built, "block_size")["Settings"].hits[0].pools is None
+
+
+def test_without_words_the_worst_of_the_fleet_is_suggested(built: Fleet) -> None:
+    assert names(story(), " ")["Suggested"][:3] == ["Critical findings", "Replicas down", "Replicas partial"]
+    assert names(built, "")["Suggested"][:2] == ["Replicas down", "Compare"]
+    healthy = inspected(fleet(alike("chat", 3, USUAL), [USUAL]), NOW)
+    assert names(healthy, "")["Suggested"][0] == "Compare"
+
+
+def test_a_scope_is_one_of_the_pools_or_all(built: Fleet) -> None:
+    def scopes(text: str, current: str | None = None) -> list[tuple[str, str]]:
+        return [(hit.name, hit.link.key) for group in scope_hits(built, text, current) for hit in group.hits]
+
+    assert scopes("") == [("chat", "chat"), ("other", "other")]
+    assert scopes("", "chat")[0] == (ALL_POOLS, "")
+    assert scopes("OTH", "chat") == [("other", "other")]
+    assert scopes("zebra") == []

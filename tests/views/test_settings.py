@@ -10,8 +10,9 @@ from dashboard.cli.settings import setting_json
 from dashboard.fleet import Setting, Source, State
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Gauges, Table, Tone
+from dashboard.views.finding_list import list_findings
 from dashboard.views.pool_comparison import setting_severities, suppressed_settings
-from dashboard.views.search import search_report
+from dashboard.views.search import search_hits
 from dashboard.views.setting import (
     EVERY_SETTING,
     MOST_ROWS,
@@ -117,7 +118,8 @@ def test_an_unknown_setting_is_no_value_and_differs_from_none() -> None:
     assert (row.differing, row.number, row.value) == (0, 1, "16")
     assert (values[-1].value.value, [each.is_most for each in values]) == ("16", [False, True])
     assert setting_report(built, HASH_SIZE).lead == "16 on 1 replica. Not known on 4 replicas."
-    assert "differs" not in text_of(search_report(built, HASH_SIZE))
+    (group,) = search_hits(built, HASH_SIZE, list_findings(built))
+    assert "differs" not in group.hits[0].remark
 
 
 def test_a_version_without_the_setting_is_unsupported_and_others_do_not_report_it() -> None:

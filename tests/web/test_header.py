@@ -89,7 +89,7 @@ def test_a_live_page_has_its_context_and_no_banner() -> None:
 @pytest.mark.parametrize(
     ("url", "filters"),
     [
-        ({"search": "rule:RT", "pool": "chat-70b", "meeting": "1"}, "filters: search=rule:RT, pool=chat-70b"),
+        ({"search": "rule:RT", "pool": "chat-70b"}, "filters: search=rule:RT, pool=chat-70b"),
         ({"replica": "nope", "pool": "nope"}, ""),
         ({"replica": "nope", "search": "x"}, "filters: search=x"),
         ({"severity": "nope"}, ""),
@@ -119,12 +119,15 @@ def test_an_unknown_name_is_ignored_with_a_warning() -> None:
 @pytest.mark.usefixtures("live")
 @pytest.mark.parametrize("page", EVERY_PAGE)
 def test_the_header_of_every_page_has_the_pool_of_the_url_and_the_way_to_all(page: str) -> None:
-    chip = re.findall(r'<span class="scope">(.*?)</span>\s*<a class="search', html(visit(page, pool="chat-70b")))
+    chip = re.findall(
+        r'<span class="scope">(.*?)</span><button type="button" class="search', html(visit(page, pool="chat-70b"))
+    )
 
     assert len(chip) == 1
     assert '<b title="chat-70b">chat-70b</b>' in chip[0]
     assert f'href="{"./" if page == "overview" else page}?pool="' in chip[0]
-    assert 'class="scope"' not in html(visit(page))
+    assert 'data-find="scope"' in chip[0]
+    assert 'title="Limit every page to one pool">All pools</button>' in html(visit(page))
 
 
 @pytest.mark.usefixtures("live")

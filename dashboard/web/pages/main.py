@@ -11,7 +11,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.views import pages
-from dashboard.web import empty, header, links, markup, meeting, share, sides, state
+from dashboard.web import empty, header, links, markup, share, sides, state
 
 ICON = Path(__file__).parents[1] / "icon.png"
 UNKNOWN_PAGE = "unknown_page"  # in the session: the name in the URL that no page has
@@ -26,7 +26,6 @@ def main() -> None:
     title = " · ".join((pages.TITLES.get(page.url_path, page.title), about.name, *pages.choices_of(about).values()))
     st.set_page_config(page_title=title, page_icon=str(ICON), layout="wide")
     controls = header.draw(about, page.url_path, compared)
-    meeting.draw(page.url_path)
     share.begin()
     if compared is None:
         header.draw_banner(page.url_path)
@@ -86,7 +85,7 @@ def _draw(page: StreamlitPage, fleet: Fleet) -> None:
     elif not fleet.replicas:
         empty.nothing_configured()
     elif fleet.pools and (scope := _unknown_scope(page.url_path, fleet)):
-        empty.no_such_pool(scope, links.unscoped(page.url_path))
+        empty.no_such_pool(scope, links.scoped(page.url_path))
     else:
         page.run()
 

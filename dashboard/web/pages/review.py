@@ -56,7 +56,7 @@ class AgendaSection(NamedTuple):
     """One section of the agenda, prepared; `listed` are its entries on findings by the part that has them."""
 
     anchor: str
-    heading: str  # HTML
+    heading: str  # HTML, with the id that the agenda leads to
     amount: int
     pieces: draw.PreparedPieces
     listed: tuple[tuple[Section, tuple[NoteTopic, ...]], ...]
@@ -96,12 +96,13 @@ def review(
 def _section(
     section: Section, head: str, counts: Mapping[str, int], groups: Mapping[str, Sequence[ListedFinding]]
 ) -> AgendaSection:
+    title = head if section.anchor == STATUS else markup.section(section.title)
     labels = Counter[str]()
     listed = {each.anchor: _topics(each, groups, labels) for each in section.parts}
     others = [each for each in section.parts if not listed[each.anchor]]
     return AgendaSection(
         anchor=section.anchor,
-        heading=head if section.anchor == STATUS else markup.section(section.title),
+        heading=f'<div id="agenda-{section.anchor}">{title}</div>',
         amount=counts.get(section.anchor, 0),
         pieces=(*draw.prepare(section.blocks), *draw.prepare_sections(others, 3)),
         listed=tuple((each, topics) for each in section.parts if (topics := listed[each.anchor])),
@@ -147,7 +148,7 @@ def report(fleet: Fleet, last: LastReview, recency: Recency) -> View:
 
 
 def draw_controls(fleet: Fleet) -> None:
-    """Draw how notes are taken, and the button that starts the meeting."""
+    """Draw how notes are taken."""
     stored = state.stored()
     unread = stored.problem if stored else ""
     with st.container(key="review_controls", horizontal=True, vertical_alignment="center", gap="small"):
@@ -158,7 +159,6 @@ def draw_controls(fleet: Fleet) -> None:
         else:
             st.html(f'<p class="foot">{markup.bold("Save a snapshot to take notes.")} {WHY_SAVE}</p>')
             st.button("Save snapshot", key=SAVE, on_click=_save_snapshot, args=(fleet,))
-        meeting.draw_switch()
     for problem in (str(st.session_state.pop(PROBLEM, "")), unread):
         if problem:
             st.html(markup.notice("warning", f"{markup.glyph('warning', 'warning:')} {markup.text(problem)}"))
@@ -300,8 +300,14 @@ def draw_page() -> None:
     recency = chosen_recency(fleet)
     sections, appendix = review(fleet, last.fleet, last.noted, last.missing, recency)
 
-    meeting.draw_agenda({each.key: each.agenda_title for each in sections})
-    draw_controls(fleet)
+    if state.is_meeting():
+        titles = {each.anchor: each.agenda_title for each in sections}
+        current = links.read_choice(pages.SECTION, list(titles))
+        meeting.draw_bar(titles, current)
+        sections = tuple(each for each in sections if each.anchor == current)
+    else:
+        meeting.draw_agenda({f"agenda-{each.anchor}": each.agenda_title for each in sections})
+        draw_controls(fleet)
     for section in sections:
         with st.container(key=section.key):
             st.html(section.heading)
@@ -310,5 +316,6 @@ def draw_page() -> None:
             elif section.anchor == FINDINGS:
                 draw_recency(fleet)
             draw_body(section, fleet.snapshot, notes)
-    st.html(appendix)
+    if not state.is_meeting():
+        st.html(appendix)
     share.offer(lambda: report(fleet, last, recency))

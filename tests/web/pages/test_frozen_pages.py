@@ -110,24 +110,23 @@ def words(shown: list[str]) -> list[str]:
     return re.sub(r"<[^>]*>", " ", " ".join(shown)).split()
 
 
-def test_a_table_row_opens_within_the_snapshot_and_the_meeting(frozen: str) -> None:
-    app = visit("replicas", snapshot=frozen, meeting="1", screenshot="1")
+def test_a_table_row_opens_within_the_snapshot(frozen: str) -> None:
+    app = visit("replicas", snapshot=frozen, screenshot="1")
     app.session_state["replicas"] = {"selection": {"rows": [0], "columns": [], "cells": []}}
 
     for url in opened(rerun(app)):
         assert f"snapshot={frozen[:10]}" in url
-        assert "meeting=1" in url
         assert "screenshot=1" in url
 
 
-def test_links_never_lead_into_the_snapshot_or_the_meeting_of_another_session(frozen: str) -> None:
+def test_links_never_lead_into_the_snapshot_of_another_session(frozen: str) -> None:
     """Sessions share the HTML of a page."""
     service.put(builders.story(), NOW, service.snapshots())
     for page in OF_ONE_FLEET:
-        on(page, snapshot=frozen, meeting="1", screenshot="1")
-        on(page, snapshot="0000", meeting="1")
+        on(page, snapshot=frozen, screenshot="1")
+        on(page, snapshot="0000")
         urls = LINK.findall(body(on(page)))
-        assert [url for url in urls if re.search("(snapshot|meeting|screenshot)=", url)] == []
+        assert [url for url in urls if re.search("(snapshot|screenshot)=", url)] == []
 
 
 def test_links_have_the_whole_id_however_it_was_typed(frozen: str) -> None:

@@ -14,6 +14,7 @@ from dashboard.rules.findings import Suppression
 from dashboard.rules.policy import Policy
 from dashboard.store.snapshots import Snapshots
 from dashboard.views import pages
+from dashboard.views.review import AGENDA
 from dashboard.web.share import OFFERED
 from tests.builders import NOW, alike, document, engine, fleet, replica, story
 from tests.findings_builder import inspected_story, sighted
@@ -33,12 +34,12 @@ from tests.store.folders import damage
 
 DOCUMENT, ODD = document(), document({"cache_config.block_size": 32})
 FIRST = "First review of this fleet"
-MEETING_TYPE = "font-size: 20.25px"
 
 
-def style(app: AppTest) -> str:
-    """The style sheet of the page."""
-    return next(str(piece.proto.body) for piece in app.get("html") if "<style>" in piece.proto.body)
+def meeting(app: AppTest) -> str:
+    """The bar of a meeting, which comes with its style sheet; empty outside of a meeting."""
+    pieces = [str(piece.proto.body) for piece in app.get("html")]
+    return "".join(piece.partition("</style>")[2] for piece in pieces if 'class="agenda meeting"' in piece)
 
 
 def test_the_last_review_is_the_newest_earlier_snapshot_of_this_fleet(store: Snapshots) -> None:
@@ -127,30 +128,36 @@ def test_the_review_of_an_unusual_fleet(
     assert [text for text in absent if text in shown] == []
 
 
-def test_the_button_starts_a_meeting_with_larger_type_and_keys(store: Snapshots) -> None:
+def test_a_meeting_shows_one_section_named_by_the_url_with_links_for_its_keys(store: Snapshots) -> None:
     app = review(story(), store)
-    assert "Meeting mode</span>" not in html(app)
-    assert MEETING_TYPE not in style(app)
+    assert 'href="review?meeting=1"' in html(app)
+    assert (meeting(app), html(app).count("</h2>") > len(AGENDA)) == ("", True)
 
-    app.button(key="begin_meeting").click()
-    rerun(app)
+    app = review(story(), store, meeting="1", section="findings")
+    assert "Findings</h2>" in html(app)
+    assert "Capacity</h2>" not in html(app)
+    bar = meeting(app)
+    assert 'href="review?meeting=1&amp;section=new" class="previous"' in bar
+    assert 'href="review?meeting=1&amp;section=differences" class="next"' in bar
+    assert 'href="review" class="leave"' in bar
+    assert len(re.findall('aria-current="true">Findings', bar)) == 1
 
-    assert app.query_params["meeting"] == "1"
-    assert "Meeting mode</span>" in html(app)
-    assert "<kbd>Page Down</kbd>" in html(app)
-    assert MEETING_TYPE in style(app)
-    assert not any(each.key == "begin_meeting" for each in app.button)
+
+def test_a_meeting_begins_with_the_first_section_and_ends_with_the_last(store: Snapshots) -> None:
+    first = meeting(review(story(), store, meeting="1", section="nope"))
+    last = meeting(review(story(), store, meeting="1", section=list(AGENDA)[-1]))
+
+    assert (first.count('class="previous"'), first.count('class="next"')) == (0, 1)
+    assert (last.count('class="previous"'), last.count('class="next"')) == (1, 0)
 
 
-def test_a_meeting_shows_its_snapshot_with_the_agenda_and_a_way_back_elsewhere(store: Snapshots) -> None:
-    """The agenda is sticky; the banner of the snapshot scrolls away."""
+def test_a_meeting_shows_its_snapshot_and_stays_in_it(store: Snapshots) -> None:
     key = frozen(store, story(), "Ops <b>")
     show_with_snapshots(story(), store.folder)
-    line = re.search(r'<p class="shown">(.*?)</p><nav class="agenda"', html(visit("review", meeting="1", snapshot=key)))
+    bar = meeting(visit("review", meeting="1", snapshot=key))
 
-    assert line
-    assert f"Snapshot “Ops &lt;b&gt;” {key[:10]}</span> · data as of 20" in line.group(1)
-    assert 'href="review" class="back">Back to the review' in html(visit(meeting="1"))
+    assert f"Snapshot “Ops &lt;b&gt;” {key[:10]}</span> · data as of 20" in bar
+    assert f'href="review?snapshot={key[:10]}" class="leave"' in bar
 
 
 def test_charts_of_a_pool_are_drawn_when_its_fold_is_opened(store: Snapshots) -> None:

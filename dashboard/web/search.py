@@ -1,0 +1,58 @@
+"""The search of every page: an overlay of find.js, whose words and hits go to and fro within a fragment."""
+
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from dashboard.fleet.pieces import Link
+from dashboard.views import pages
+from dashboard.views.search import Hit, HitGroup, scope_hits, search_hits
+from dashboard.web import links, state
+from dashboard.web.pages.findings import known_findings
+
+KEY, ASKED = "search_overlay", "search_asked"  # of the component; of the session: a question without an answer yet
+LONGEST = 200  # characters that are searched for
+
+_component = st.components.v2.component(
+    "search", js=Path(__file__).with_name("find.js").read_text(encoding="utf-8"), isolate_styles=False
+)
+
+
+@st.fragment
+def draw(page: str) -> None:
+    """Mount the search, with the answer to what the browser asked since the last run."""
+    question = st.session_state.pop(ASKED, None)
+    found = answer(page, question) if isinstance(question, dict) else None
+    _component(key=KEY, data={"found": found}, on_question_change=_keep)
+
+
+def _keep() -> None:
+    st.session_state[ASKED] = st.session_state[KEY].get("question")
+
+
+def answer(page: str, question: dict[str, Any]) -> dict[str, Any]:
+    """Return the hits for a question of the browser by kind, with the URLs to open from a page.
+
+    A question has a text, its number, and whether a scope is searched for.
+    """
+    text, fleet = str(question.get("text", ""))[:LONGEST], state.fleet()
+    if question.get("isScope") is True:
+        groups = scope_hits(fleet, text, links.scope())
+        urls = [[links.scoped(page, hit.link.key) for hit in group.hits] for group in groups]
+    else:
+        groups = search_hits(fleet, text, known_findings(fleet))
+        urls = [[_url(hit) for hit in group.hits] for group in groups]
+    return {"number": question.get("number"), "groups": [_shown(*each) for each in zip(groups, urls, strict=True)]}
+
+
+def _shown(group: HitGroup, urls: list[str]) -> dict[str, Any]:
+    hits = [{"name": hit.name, "remark": hit.remark, "url": url} for hit, url in zip(group.hits, urls, strict=True)]
+    return {"title": group.title, "more": group.more, "hits": hits}
+
+
+def _url(hit: Hit) -> str:
+    """Return the URL of a hit, which leaves a scope that does not have it."""
+    is_outside = hit.pools is not None and links.scope() not in {None, *hit.pools}
+    link: Link = hit.link._replace(choices=(*hit.link.choices, (pages.POOL, ""))) if is_outside else hit.link
+    return links.address(link) or ""
