@@ -110,9 +110,9 @@ def test_the_document_of_changes_has_what_changed_back(source: list[str], fixed:
 @pytest.mark.parametrize(
     ("command", "heading"),
     [
-        (["diff", NINE, ELEVEN], "In between"),
-        (["report", "--snapshot", ELEVEN, "--since", NINE, "--format", "markdown"], "In between"),
-        (["report", "--snapshot", ELEVEN, "--since", "2h", "--format", "html"], "In between"),
+        (["diff", NINE, ELEVEN], "Events"),
+        (["report", "--snapshot", ELEVEN, "--since", NINE, "--format", "markdown"], "Events"),
+        (["report", "--snapshot", ELEVEN, "--since", "2h", "--format", "html"], "Events"),
     ],
 )
 def test_a_finding_that_began_and_ended_is_listed(source: list[str], command: list[str], heading: str) -> None:
@@ -121,7 +121,7 @@ def test_a_finding_that_began_and_ended_is_listed(source: list[str], command: li
 
     assert "Finding began" in text
     assert "Finding ended" in text
-    assert "changes in between" in (done.stderr if command[0] == "diff" else done.stdout)
+    assert "in between" in (done.stderr if command[0] == "diff" else done.stdout)
 
 
 @pytest.mark.usefixtures("working_folder")

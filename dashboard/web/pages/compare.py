@@ -69,9 +69,10 @@ def shown(
 
 
 @shared(max_entries=24)
-def sharing_of(fleet: Fleet, pool: str) -> draw.PreparedPieces:
-    """Return the verdict on a pool, prepared."""
-    return draw.prepare(sharing_section(fleet, pool_named(fleet, pool)).blocks)
+def sharing_html(fleet: Fleet, pool: str) -> str:
+    """Return the verdict on a pool."""
+    verdict = draw.html_of(sharing_section(fleet, pool_named(fleet, pool)).blocks)
+    return f'<div data-testid="verdict">{verdict}</div>'
 
 
 def read_pool(pools: Sequence[str]) -> str:
@@ -247,7 +248,7 @@ def draw_page() -> None:
         choose_pool(pools, name)
     names = {member.id: member.name for member in members}
     with st.container(key="band"):
-        draw.draw_prepared(sharing_of(fleet, name), "compare_band")
+        st.html(sharing_html(fleet, name))
     with draw.controls_row("controls"):
         choice = choose(pool, names, fleet.policy.baseline(name))
         settings, prepared = shown(fleet, name, choice)
