@@ -38,7 +38,7 @@ NINE, TEN, ELEVEN = (f"2026-03-02T{hour}:00Z" for hour in ("09", "10", "11"))
 MINUTE = timedelta(minutes=1)
 GAP = "No poll was recorded between 2026-03-02T10:42:05Z and 2026-03-02T11:42:05Z: the fleet may have changed."
 FORMS = (
-    "No such file or directory; name a file of `poll --format json --full` or an export, the id of a frozen snapshot, "
+    "No such file or directory; name a file of `poll --format json --full` or an export, the id of a saved snapshot, "
     "a time (2026-11-22T14:00Z)"
 )
 FEW = 4  # the fourth cuts blocks of 32 tokens, the others of 16
