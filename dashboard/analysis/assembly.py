@@ -59,7 +59,7 @@ class Fleet(FleetData):
     sources of targets that cannot be read. `sightings` are from the history, `lives` of polls that followed each other.
     `letters` are those of cohorts by pool and document: before `assemble` the known ones, which it keeps, afterwards
     those of its cohorts. `scraped_at` is when Prometheus last scraped each replica that was not asked, in seconds since
-    1970: see `read_at`. `unrecorded` says which changes the history lacks. `plan` is None until `planned` makes it.
+    1970: see `read_at`. `unrecorded` says which changes the history lacks. `plan` is None until `plan_of` makes it.
     """
 
     name: str

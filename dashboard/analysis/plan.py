@@ -77,8 +77,12 @@ def planned(fleet: Fleet, before: Fleet | None = None) -> Fleet:
 
 
 def plan_of(fleet: Fleet) -> Plan:
-    """Return the fix plan of a fleet, made now if it has none yet."""
-    return fleet.plan or _made(fleet)
+    """Return the fix plan of a fleet. That of a snapshot or a past time is made and kept when it is first needed."""
+    plan = fleet.plan
+    if plan is None:
+        plan = _made(fleet)
+        object.__setattr__(fleet, "plan", plan)  # as a cached property does: it follows from the other fields
+    return plan
 
 
 def _made(fleet: Fleet) -> Plan:

@@ -118,7 +118,7 @@ def open_snapshot(text: str) -> Fleet:
 @lru_cache(maxsize=MAX_OPEN)
 def _opened(store: "Snapshots", snapshot: str) -> Fleet:
     with uncollected():
-        fleet = planned(store.fleet(snapshot))
+        fleet = store.fleet(snapshot)
     give_back()
     return fleet
 

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.plan import planned
 from dashboard.config import Options
 from dashboard.errors import HistoryError
 from dashboard.fleet import PastTime
@@ -85,7 +84,7 @@ class PastFleets:
         if key not in self._known:
             fleet = self._read(reader, polled_at, like)
             generation = -((polled_at - EPOCH) // MICROSECOND + (time - EPOCH) // MICROSECOND)
-            self._known[key] = planned(replace(fleet, generation=generation, past=key[1]))
+            self._known[key] = replace(fleet, generation=generation, past=key[1])
         while len(self._known) > self._most:
             (_, dropped), _ = self._known.popitem(last=False)
             self._settled.pop(dropped.at, None)

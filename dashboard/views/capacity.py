@@ -248,9 +248,9 @@ def outlier_entries(
 
 
 def ranks_table(ranks: Iterable[Any], name: str, caption: str) -> Table:
-    rest = "{:,} more ranks are not listed.".format
-    table = to_table(ranks, RANKS, name, caption, most=MOST_ROWS, rest=rest, is_large=True)
-    return replace(table, test_id="rank")
+    return to_table(
+        ranks, RANKS, name, caption, most=MOST_ROWS, rest="{:,} more ranks are not listed.".format, is_large=True
+    )
 
 
 def pools_table(
@@ -306,8 +306,7 @@ def pools_table(
         Field("", NAIVE, naive_cell, term="naive tokens", is_shown_only=True),
         Field("", value=lambda pool: naive_cell(pool).text, key=NAIVE),
     )
-    table = to_table(pools, fields, "capacity-of-pools", "KV cache capacity of the pools")
-    return replace(table, test_id="pool")
+    return to_table(pools, fields, "capacity-of-pools", "KV cache capacity of the pools")
 
 
 def _gib_cell(pool: PoolCapacity) -> Cell:

@@ -82,7 +82,7 @@ from dashboard.vllm.field_reference import known_sentences
 NO_NOTES: Mapping[str, str] = MappingProxyType({})
 CHOSEN_POOL = "chosen replicas"  # the pool that stands for them
 # Anchors of the sections that a page draws around its controls.
-SHARING, SETTINGS, DECIDING = "prefix-sharing", "settings", "deciding-settings"
+SHARING, PAIRS, SETTINGS, DECIDING = "prefix-sharing", "cohort-pairs", "settings", "deciding-settings"
 NOT_REPEATED = "Other settings that decide it are in the table above."
 
 
@@ -102,7 +102,7 @@ def compare_report(
         parts=(
             sharing_section(fleet, own),
             settings_section(settings, members, choice),
-            *deciding_section(fleet, settings, deciding),
+            *deciding_section(settings, deciding),
             *router_section(fleet, own),
             Section("cohorts", "Cohorts", (cohorts,), is_exported_only=True),
             _findings(fleet, own),
@@ -155,7 +155,7 @@ def chosen_report(
         parts=(
             Section(SHARING, "Prefix sharing", (_chosen_verdict(part, pool),)),
             settings_section(settings, members, choice),
-            *deciding_section(part, settings, deciding, has_cohorts=False),
+            *deciding_section(settings, deciding),
         ),
     )
 
@@ -200,29 +200,22 @@ def _filters(choice: SettingChoice) -> list[tuple[str, str]]:
 
 
 def sharing_section(fleet: Fleet, pool: Pool) -> Section:
-    """Return which cohorts share prefixes, in sentences, the worst first; and whether KV cache can be transferred."""
+    """Return which cohorts share prefixes, in sentences and as pairs; and whether KV cache can be transferred."""
     transfer = fleet.transfers.get(pool.name)
     line = (Paragraph(transfer_text(transfer, pool.name)),) if transfer is not None else ()
-    return Section(SHARING, "Prefix sharing", (sharing_band(fleet, pool), *line))
+    pairs = sharing_blocks(fleet.sharing[pool.name], slug(pool.name), sharing_kind(fleet, pool))
+    parts = (Section(PAIRS, "Which cohorts share prefixes", pairs, is_aside=True),) if pairs else ()
+    return Section(SHARING, "Prefix sharing", (sharing_band(fleet, pool), *line), parts=parts)
 
 
-def deciding_section(
-    fleet: Fleet, settings: DifferenceTable, deciding: DifferenceTable, *, has_cohorts: bool = True
-) -> tuple[Section, ...]:
-    """Return the cohorts against each other, and the settings that decide prefix sharing; empty without any.
-
-    Rows of the `settings` are not repeated. `has_cohorts` is False where the columns have no cohort letters.
-    """
-    pool = settings.matrix.pool
-    blocks: list[Block] = []
-    if has_cohorts:
-        blocks += sharing_blocks(fleet.sharing[pool.name], slug(pool.name), sharing_kind(fleet, pool))
+def deciding_section(settings: DifferenceTable, deciding: DifferenceTable) -> tuple[Section, ...]:
+    """Return the settings that decide prefix sharing, without rows of the `settings`; empty without any."""
     shown = {row.path for row in settings.matrix.rows}
     left = deciding.with_rows(row for row in deciding.matrix.rows if row.path not in shown)
-    if pool.cohorts and left.matrix.rows:
-        notes = (NOT_REPEATED,) if len(left.matrix.rows) < len(deciding.matrix.rows) else ()
-        blocks.append(replace(left, notes=notes, is_interactive=True))
-    return (Section(DECIDING, DECIDES, tuple(blocks)),) if blocks else ()
+    if not settings.matrix.pool.cohorts or not left.matrix.rows:
+        return ()
+    notes = (NOT_REPEATED,) if len(left.matrix.rows) < len(deciding.matrix.rows) else ()
+    return (Section(DECIDING, DECIDES, (replace(left, notes=notes, is_interactive=True),)),)
 
 
 def settings_section(settings: DifferenceTable, members: list[Replica], choice: SettingChoice) -> Section:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.fleet.formatting import one_line
 from dashboard.views import pages
@@ -36,6 +37,12 @@ def draw_box(keys: Mapping[str, FilterKey], example: str, more: Callable[[], Non
     if search.problems:
         st.html(markup.notice("warning", markup.text(" ".join(search.problems))))
     return search
+
+
+def draw_button(*choices: str) -> DeltaGenerator:
+    """Draw the button for filters that are choices of their own in the URL, with the number of those that are set."""
+    active = sum(name in st.query_params for name in choices)
+    return st.popover(f"Filter ({active})" if active else "Filter", key="filter")
 
 
 def _draw_control(key: str, known: FilterKey, search: Search) -> None:

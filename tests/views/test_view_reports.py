@@ -94,7 +94,7 @@ def test_compare_has_prefix_sharing_cohorts_and_the_findings_of_its_pool() -> No
     documents = [document(SAME_KV), document({**SAME_KV, "cache_config.block_size": 32})]
     odd = replica("odd", document=documents[1], engines=hashing("b"))
     report = compare_report(fleet([*alike("chat", 3, documents[0], engines=hashing("a")), odd], documents), "chat")
-    sharing, cohorts = tables_of([part(report, "deciding-settings"), part(report, "cohorts")])
+    sharing, cohorts = tables_of([part(report, "prefix-sharing"), part(report, "cohorts")])
     built = with_findings(STORY, finding(STORY), finding(STORY, ["gemma-27b-01"], id="b"))
 
     assert "B does not share prefixes with A" in text_of(part(report, "prefix-sharing"))
@@ -117,7 +117,7 @@ def test_prefix_sharing_of_very_many_cohorts_is_described_in_groups() -> None:
         replica(f"r{number:02}", document=each, engines=hashing("a" if number % 2 else "b"))
         for number, each in enumerate(documents)
     ]
-    sharing = part(compare_report(fleet(members, documents), "chat"), "deciding-settings")
+    sharing = part(compare_report(fleet(members, documents), "chat"), "prefix-sharing")
 
     assert "hash alike." in text_of(sharing)
     assert tables_of([sharing]) == []

@@ -56,9 +56,9 @@ def draw_dialog(fleet: Fleet, pool: Pool, reference: Reference) -> None:
             mime="application/yaml",
             key="baseline_download",
             on_click="ignore",
-            help=f"Settings of {middle_cut(source, LONGEST_NAME)}. Another reference gives another baseline.",
         )
-        st.html(f'<p class="mute">{NEXT}{markup.code(f"python -m dashboard check --baseline {file}")}</p>')
+        whose = f"Settings of {markup.text(middle_cut(source, LONGEST_NAME))}."
+        st.html(f'<p class="mute">{whose} {NEXT}{markup.code(f"python -m dashboard check --baseline {file}")}</p>')
     own = fleet.policy.baseline(pool.name)
     st.html(markup.section(CHECK))
     if own is not None:

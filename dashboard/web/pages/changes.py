@@ -27,7 +27,7 @@ from dashboard.views.blocks import View
 from dashboard.views.changes import changes_report
 from dashboard.views.changes_text import what_happened
 from dashboard.views.context import context_of
-from dashboard.web import draw, empty, links, markup, share
+from dashboard.web import draw, empty, filter_box, links, markup, share
 from dashboard.web.sides import ChangesSide, Sides, draw_side, settled
 from dashboard.web.state import stamp
 
@@ -44,14 +44,14 @@ def choose(sides: Sides) -> ChangeFilter:
         swapped = links.to(pages.CHANGES, **{**links.page_choices(), pages.FROM: after.id, pages.TO: before.id})
         st.html(f'<p class="go">{markup.link(swapped, "⇄ Swap", title="Swap before and after")}</p>')
         draw_side(pages.CHANGES, pages.TO, known, _known(after, known))
-    pools = sorted({pool.name for fleet in sides.both or () for pool in fleet.pools})
-    bound = links.bind(pages.POOL, [ALL_POOLS, *pools])
-    if sides.both is None:
-        return ALL_CHANGES
-    with draw.controls_row("filters"):
-        pool = st.selectbox("Pool", [ALL_POOLS, *pools], **bound, format_func=one_line, width=250)
-        path = st.text_input("Setting", **links.bind(pages.PATH), placeholder="part of a path", width=220)
-        replica = st.text_input("Replica", **links.bind(pages.REPLICA), placeholder="name or address", width=260)
+        pools = sorted({pool.name for fleet in sides.both or () for pool in fleet.pools})
+        bound = links.bind(pages.POOL, [ALL_POOLS, *pools])
+        if sides.both is None:
+            return ALL_CHANGES
+        with filter_box.draw_button(*FILTERS):
+            pool = st.selectbox("Pool", [ALL_POOLS, *pools], **bound, format_func=one_line)
+            path = st.text_input("Setting", **links.bind(pages.PATH), placeholder="part of a path")
+            replica = st.text_input("Replica", **links.bind(pages.REPLICA), placeholder="name or address")
     return ChangeFilter("" if pool in {None, ALL_POOLS} else str(pool), (path or "").strip(), (replica or "").strip())
 
 

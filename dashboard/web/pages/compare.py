@@ -39,7 +39,7 @@ from dashboard.views.pool_comparison import (
 from dashboard.views.pool_text import router_section
 from dashboard.views.timeline import with_timeline
 from dashboard.views.whatif import whatif_section
-from dashboard.web import draw, empty, links, markup, share, state, timeline
+from dashboard.web import draw, empty, filter_box, links, markup, share, state, timeline
 from dashboard.web.pages import baselines, chosen
 from dashboard.web.pages.chosen import ALL, DIFFERENCES, choose_origin
 from dashboard.web.pages.overview import pool_order
@@ -64,15 +64,15 @@ def shown(
     settings, deciding = compare_chosen(fleet, pool, choice)
     return settings, {
         SETTINGS: draw.prepare(settings_section(settings, members_of(fleet, pool), choice).blocks),
-        DECIDING: draw.prepare_sections((*deciding_section(fleet, settings, deciding), *router_section(fleet, pool))),
+        DECIDING: draw.prepare_sections((*deciding_section(settings, deciding), *router_section(fleet, pool))),
     }
 
 
 @shared(max_entries=24)
-def sharing_html(fleet: Fleet, pool: str) -> str:
-    """Return the verdict on a pool."""
-    verdict = draw.html_of(sharing_section(fleet, pool_named(fleet, pool)).blocks)
-    return f'<div data-testid="verdict">{verdict}</div>'
+def sharing_of(fleet: Fleet, pool: str) -> draw.PreparedPieces:
+    """Return the verdict on a pool, prepared."""
+    section = sharing_section(fleet, pool_named(fleet, pool))
+    return (*draw.prepare(section.blocks), *draw.prepare_sections(section.parts))
 
 
 def read_pool(pools: Sequence[str]) -> str:
@@ -97,8 +97,7 @@ def choose(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> S
     sections = {path.partition(".")[0] for cohort in pool.cohorts for path in cohort.settings}
     options = [EVERY_SECTION, *sorted(sections)]
     reference = _choose_reference(pool, names, baseline)
-    active = sum(name in st.query_params for name in (pages.SECTION, pages.ORIGIN, pages.COLUMNS))
-    with st.popover(f"Filter ({active})" if active else "Filter", key="filter"):
+    with filter_box.draw_button(pages.SECTION, pages.ORIGIN, pages.COLUMNS):
         section = links.draw_select("Section", pages.SECTION, options, 240)
         origin = choose_origin()
         columns = COHORTS
@@ -248,7 +247,7 @@ def draw_page() -> None:
         choose_pool(pools, name)
     names = {member.id: member.name for member in members}
     with st.container(key="band"):
-        st.html(sharing_html(fleet, name))
+        draw.draw_prepared(sharing_of(fleet, name), "compare_band")
     with draw.controls_row("controls"):
         choice = choose(pool, names, fleet.policy.baseline(name))
         settings, prepared = shown(fleet, name, choice)

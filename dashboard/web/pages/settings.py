@@ -8,7 +8,7 @@ from dashboard.views import pages
 from dashboard.views.setting import SettingFilter, setting_report
 from dashboard.views.settings import setting_values, settings_report
 from dashboard.views.timeline import with_timeline
-from dashboard.web import draw, empty, links, markup, share, state, timeline
+from dashboard.web import draw, empty, filter_box, links, markup, share, state, timeline
 from dashboard.web.state import shared
 
 EVERY_PATH = ""  # no setting in the URL: the search
@@ -38,13 +38,15 @@ def choose(fleet: Fleet, *, has_path: bool) -> SettingFilter:
     if not has_path:
         search = st.text_input("Search", **links.bind(pages.SEARCH), placeholder="path or value", width=200, live=True)
     versions = sorted({each.version for each in fleet.replicas if each.version}, key=natural)
-    return SettingFilter(
-        search or "",
-        links.draw_select("Pool", pages.POOL, ["all pools", *(each.name for each in fleet.pools)], 170),
-        links.draw_select("vLLM", pages.VERSION, ["all versions", *versions], 170),
-        links.draw_select("Role", pages.ROLE, ["all roles", *sorted({str(each.role) for each in fleet.replicas})], 170),
-        st.text_input("Label", **links.bind(pages.LABEL), placeholder="key=value", width=170, live=True) or "",
-    )
+    roles = sorted({str(each.role) for each in fleet.replicas})
+    with filter_box.draw_button(pages.POOL, pages.VERSION, pages.ROLE, pages.LABEL):
+        return SettingFilter(
+            search or "",
+            links.draw_select("Pool", pages.POOL, ["all pools", *(each.name for each in fleet.pools)], 250),
+            links.draw_select("vLLM", pages.VERSION, ["all versions", *versions], 250),
+            links.draw_select("Role", pages.ROLE, ["all roles", *roles], 250),
+            st.text_input("Label", **links.bind(pages.LABEL), placeholder="key=value", width=250, live=True) or "",
+        )
 
 
 def _path_text(path: str) -> str:
