@@ -87,7 +87,7 @@ def test_an_unreachable_replica_fails_with_3_above_min_coverage() -> None:
 
     assert done.exit_code == 3
     assert last_line(done).startswith(
-        f"exit 3: only 0 of 1 answered, below --min-coverage 100 % (unreachable: {missing}); otherwise no findings"
+        f"exit 3: only 0 of 1 answered, below --min-coverage 100% (unreachable: {missing}); otherwise no findings"
     )
     assert run("check", missing, "--min-coverage", "0", "--fail-on", "never").exit_code == 0
 

@@ -38,7 +38,7 @@ NINE, TEN, ELEVEN = (f"2026-03-02T{hour}:00Z" for hour in ("09", "10", "11"))
 MINUTE = timedelta(minutes=1)
 GAP = "No poll was recorded between 2026-03-02T10:42:05Z and 2026-03-02T11:42:05Z: the fleet may have changed."
 FORMS = (
-    "No such file or directory; name a file of `poll --format json --full` or an export, the id of a frozen snapshot, "
+    "No such file or directory; name a file of `poll --format json --full` or an export, the id of a saved snapshot, "
     "a time (2026-11-22T14:00Z)"
 )
 FEW = 4  # the fourth cuts blocks of 32 tokens, the others of 16
@@ -110,9 +110,9 @@ def test_the_document_of_changes_has_what_changed_back(source: list[str], fixed:
 @pytest.mark.parametrize(
     ("command", "heading"),
     [
-        (["diff", NINE, ELEVEN], "In between"),
-        (["report", "--snapshot", ELEVEN, "--since", NINE, "--format", "markdown"], "In between"),
-        (["report", "--snapshot", ELEVEN, "--since", "2h", "--format", "html"], "In between"),
+        (["diff", NINE, ELEVEN], "Events"),
+        (["report", "--snapshot", ELEVEN, "--since", NINE, "--format", "markdown"], "Events"),
+        (["report", "--snapshot", ELEVEN, "--since", "2h", "--format", "html"], "Events"),
     ],
 )
 def test_a_finding_that_began_and_ended_is_listed(source: list[str], command: list[str], heading: str) -> None:
@@ -121,7 +121,7 @@ def test_a_finding_that_began_and_ended_is_listed(source: list[str], command: li
 
     assert "Finding began" in text
     assert "Finding ended" in text
-    assert "changes in between" in (done.stderr if command[0] == "diff" else done.stdout)
+    assert "in between" in (done.stderr if command[0] == "diff" else done.stdout)
 
 
 @pytest.mark.usefixtures("working_folder")

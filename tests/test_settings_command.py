@@ -41,6 +41,42 @@ def test_a_unique_last_name_is_enough_and_an_ambiguous_one_is_wrong_before_anyth
     )
 
 
+@pytest.mark.parametrize(
+    ("path", "similar"),
+    [
+        ("cache_config.blok_size", "cache_config.block_size"),
+        ("cache.block_size", "cache_config.block_size"),
+        ("compilation_config.pass_config.fuse_act_paddin", "compilation_config.pass_config.fuse_act_padding"),
+    ],
+)
+def test_a_misspelled_path_is_refused_before_anything_is_polled(path: str, similar: str) -> None:
+    assert_wrong_usage(
+        run("settings", path, "127.0.0.1:1"), f"{path}: no vLLM version has this setting; similar: {similar}."
+    )
+
+
+@pytest.mark.parametrize(
+    "path", ["env.MY_OWN", "cache_config.of_the_next_version", "components.nixl", "not.invented.yet"]
+)
+def test_what_a_replica_may_report_is_looked_for_there(path: str) -> None:
+    done = run("settings", path, "127.0.0.1:1")
+
+    assert_wrong_usage(done, f"{path}: no replica and no vLLM version has this setting")
+
+
+def test_a_section_lists_its_settings(saved_demo: Path) -> None:
+    done = run("settings", "kv_transfer_config", "--snapshot", str(saved_demo))
+    assert "kv_transfer_config.kv_connector " in done.stdout
+    assert "cache_config" not in done.stdout
+
+    found = json.loads(run("settings", "cache_config", "--snapshot", str(saved_demo), "--format", "json").stdout)
+    (size,) = (each for each in found if each["path"] == SIZE)
+    assert size == json.loads(run("settings", SIZE, "--snapshot", str(saved_demo), "--format", "json").stdout)
+    lines = run("settings", "cache_config", "--snapshot", str(saved_demo), "--format", "csv").stdout.splitlines()
+    paths = {row["path"] for row in csv.DictReader(line for line in lines if not line.startswith("#"))}
+    assert paths == {each["path"] for each in found}
+
+
 def test_a_glob_chooses_pools_and_json_is_for_programs(saved_demo: Path) -> None:
     done = run("settings", SIZE, "--snapshot", str(saved_demo), "--pool", "chat*", "--format", "json")
 

@@ -66,9 +66,7 @@ def screenshot(
                 page.wait_for_timeout(200)
                 before, taken = taken, page.screenshot(animations="disabled")
         except Error as error:
-            fail(
-                f"exit {FAILED}: {url}: not drawn within {timeout} s. Is it a page of a dashboard? {_first_line(error)}"
-            )
+            fail(f"exit {FAILED}: {url} timed out after {timeout} s. Is it a page of a dashboard? {_first_line(error)}")
         finally:
             browser.close()
     file.write_bytes(taken)

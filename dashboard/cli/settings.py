@@ -2,10 +2,13 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 import typer
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.cli.fleets import SnapshotOption, fleet_of
 from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, options_of
 from dashboard.cli.terminal import is_terminal, no_such_pool, put, width, wrong
@@ -13,6 +16,8 @@ from dashboard.fleet import Role, State
 from dashboard.fleet.formatting import MOST, SOME, count, natural, shortlist
 from dashboard.render.tabular import to_table_csv
 from dashboard.render.terminal import to_terminal
+from dashboard.views.blocks import View
+from dashboard.views.context import context_of
 from dashboard.views.setting import (
     PoolValue,
     SettingFilter,
@@ -21,12 +26,19 @@ from dashboard.views.setting import (
     similar_settings,
     values_data,
 )
+from dashboard.views.settings import setting_values, settings_report
 from dashboard.vllm.field_reference import declarations, known_paths, known_sentences
+
+ALIKE = 0.8  # of two last names in one section, of which one is misspelled
 
 
 def settings(
     path: Annotated[
-        str, typer.Argument(metavar="PATH", help="The setting, such as cache_config.block_size or block_size.")
+        str,
+        typer.Argument(
+            metavar="PATH",
+            help="The setting, such as cache_config.block_size or block_size; or a section, such as cache_config.",
+        ),
     ],
     target: TargetsArgument = None,
     config: ConfigOption = None,
@@ -42,36 +54,53 @@ def settings(
 ) -> None:
     """Print the values of one setting on all replicas, and its type, default and flag by vLLM version.
 
-    Without --snapshot every replica is polled once. Exit code 2 for a setting that neither a replica nor a vLLM version
-    has, and for wrong usage or options.
+    Of a section it lists the settings. Without --snapshot every replica is polled once. Exit code 2 for a setting that
+    neither a replica nor a vLLM version has, and for wrong usage or options.
     """
     path = _whole_path(path)
+    if snapshot is None:
+        _refuse_misspelled(path)
+    if label and not all("=" in each for each in label.split()):
+        wrong("--label: expected KEY=VALUE, such as site=north")
     fleet = fleet_of(
         snapshot, options_of(config, target, snapshot=snapshot, prometheus=prometheus), option="--snapshot"
     )
     if not fleet.replicas:
         wrong("no targets")
-    in_pool = tuple(pool_values(fleet, path, SettingFilter(pool=pool)))
-    if pool is not None and not in_pool:
+    if pool is not None and not any(pool_values(fleet, path, SettingFilter(pool=pool))):
         no_such_pool(pool, (each.name for each in fleet.pools), unknown="--pool: no pool matches")
-    if path not in known_paths() and not any(each.is_reported for each in in_pool):
-        similar = shortlist(similar_settings(fleet, path) or (), SOME)
-        wrong(f"{path}: no replica and no vLLM version has this setting{similar and f'; similar: {similar}'}")
     versions = {each.version for each in fleet.replicas if each.version}
     if version is not None and version not in versions:
         there_are = shortlist(sorted(versions, key=natural), MOST) or "none"
         wrong(f"--version: no replica has vLLM {version}; there are {there_are}")
-    if label and not all("=" in each for each in label.split()):
-        wrong("--label: expected KEY=VALUE, such as site=north")
     choice = SettingFilter(pool=pool, version=version, role=role, label=label)
-    known = tuple(pool_values(fleet, path, choice))
-    view = setting_report(fleet, path, choice)
-    if output == "json":
-        put(f"{json.dumps(setting_json(path, known), indent=2, ensure_ascii=False)}\n")
-    elif output == "csv":
-        put(to_table_csv(values_data(path, known), view.context))
-    else:
+    every = {*known_paths(), *(each for document in fleet.documents.values() for each in document.settings)}
+    inside = sorted(each for each in every if each.startswith(f"{path}."))
+    if not inside and (similar := similar_settings(fleet, path)) is not None:
+        known = f"; similar: {shortlist(similar, SOME)}" if similar else ""
+        wrong(f"{path}: no replica and no vLLM version has this setting{known}")
+    if output == "table":
+        view = _section_view(fleet, path, choice) if inside else setting_report(fleet, path, choice)
         put(to_terminal(view, width=width(), colour=is_terminal()))
+        return
+    found = {each: tuple(pool_values(fleet, each, choice)) for each in inside or [path]}
+    if inside:  # of a section only what is reported
+        found = {each: values for each, values in found.items() if any(value.is_reported for value in values)}
+    if output == "json":
+        texts = [setting_json(each, values) for each, values in found.items()]
+        put(f"{json.dumps(texts if inside else texts[0], indent=2, ensure_ascii=False)}\n")
+    else:
+        rows = [row for each, values in found.items() for row in values_data(each, values).rows]
+        context = context_of(fleet, filters=[("path", path), *choice.chosen])
+        put(to_table_csv(replace(values_data(path, ()), rows=tuple(rows)), context))
+
+
+def _section_view(fleet: Fleet, section: str, choice: SettingFilter) -> View:
+    """Return the settings of a section that replicas report; a section that is off is one setting that is null."""
+    rows = setting_values(fleet, choice)
+    paths = rows["path"]
+    inside = rows[(paths == section) | paths.str.startswith(f"{section}.")]
+    return replace(settings_report(fleet, choice, rows=inside), title=section, lead="")
 
 
 def _whole_path(text: str) -> str:
@@ -83,6 +112,21 @@ def _whole_path(text: str) -> str:
     if len(paths) > 1:
         wrong(f"{text}: {count(len(paths), 'setting')} with this name: {shortlist(paths, MOST)}")
     return paths[0] if paths else text
+
+
+def _refuse_misspelled(path: str) -> None:
+    """Exit with 2 for a path that no vLLM version has, but almost, before anything is polled.
+
+    Other paths are not refused: replicas of a newer version may report them.
+    """
+    known = known_paths()
+    section, dot, name = path.rpartition(".")
+    if not dot or path in known or section == "env":
+        return
+    by_name = {each.rpartition(".")[2]: each for each in known if each.startswith(f"{section}.")}
+    alike = [by_name[each] for each in get_close_matches(name, by_name, SOME, ALIKE)]
+    if similar := alike or sorted(each for each in known if each.endswith(f".{name}")):
+        wrong(f"{path}: no vLLM version has this setting; similar: {shortlist(similar, SOME)}")
 
 
 def setting_json(path: str, known: Iterable[PoolValue]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 ADDRESSES_PER_BLOCK = 250  # 127.1.x.1 to 127.1.x.250
 PREFILL_RANKS, DECODE_RANKS = 2, 8
 SHORT_RANK = 5
-# Taken by a forgotten process on the device of one decode rank: about 18 % of that rank's KV cache.
+# Taken by a forgotten process on the device of one decode rank: about 18% of that rank's KV cache.
 FORGOTTEN_BYTES = 6_170_000_000
 UPGRADED = 4  # of the pool in an upgrade
 API_KEY = "demo-key"

@@ -41,7 +41,7 @@ def to_pdf(html: str) -> bytes:
             env={**os.environ, "PYTHONPATH": path},
         )
     except subprocess.TimeoutExpired:
-        raise ReportError(f"The PDF was not done within {SECONDS} s; print the HTML report with a browser.") from None
+        raise ReportError(f"The PDF timed out after {SECONDS} s; print the HTML report with a browser.") from None
     if done.returncode != 0:
         reason = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise ReportError(reason or "The PDF could not be made; print the HTML report with a browser.")

@@ -178,7 +178,7 @@ def _too_little(fleet: Fleet, min_coverage: float, unread_lists: Sequence[str]) 
         for reason, replicas in (("unreachable", down), ("no valid API key", locked))
         if replicas
     )
-    return f"only {answered(fleet)}{without}, below --min-coverage {min_coverage:g} % ({reasons})"
+    return f"only {answered(fleet)}{without}, below --min-coverage {min_coverage:g}% ({reasons})"
 
 
 def _undeclared(findings: Iterable[Finding], fail_on: Severity | None) -> list[str]:

@@ -71,7 +71,7 @@ class DnsSd:
             case NoAnswer():
                 return f"no {self._options.type} record in DNS"
             case Timeout():
-                return f"no answer of DNS within {self._seconds:.3g} s"
+                return f"DNS timed out after {self._seconds:.3g} s"
             case NoNameservers():
                 return "no name server has an answer"
             case NoResolverConfiguration() | OSError() | ValueError():

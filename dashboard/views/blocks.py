@@ -100,12 +100,14 @@ class Entry:
 class Entries:
     """A list of statements, each with its tone. `for_programs` makes the table for programs.
 
-    `is_grid`: a page draws tone, head with the first line, `where` and side of an entry as columns.
+    `is_grid`: a page draws tone, head with the first line, `where` and side of an entry as columns. `test_id` is the
+    promised `data-testid` of each item on a page (docs/ci.md).
     """
 
     items: tuple[Entry, ...]
     for_programs: Callable[[], Table] | None = field(default=None, compare=False)
     is_grid: bool = False
+    test_id: str = ""
 
     @property
     def data(self) -> Table | None:
@@ -172,7 +174,7 @@ class Table:
 
     `for_programs` makes the table for programs, if it has other rows or columns: views/table.py. `is_large`: a page
     draws it as a table that scrolls and sorts, and a click on a row opens the link of its first cell. Any other table
-    folds the rows after the `first` ones there.
+    folds the rows after the `first` ones there. `test_id` is the promised `data-testid` of each row (docs/ci.md).
     """
 
     name: str
@@ -183,6 +185,7 @@ class Table:
     for_programs: Callable[[], Table] | None = field(default=None, compare=False)
     is_large: bool = False
     first: int = 15
+    test_id: str = ""
 
     @property
     def data(self) -> Table:
@@ -243,7 +246,7 @@ class DifferenceTable:
 class Bar(NamedTuple):
     """One bar: what it is of, its value (None: unknown), whether that is an upper bound, and a cohort's letter.
 
-    `mark` is a short text at its end, such as `−18 %`; `tone` marks it. On a page bars of one `group` stand together
+    `mark` is a short text at its end, such as `−18%`; `tone` marks it. On a page bars of one `group` stand together
     above its name with a `tick` each; `hover` are the lines of its tooltip, `whole` is drawn behind the bar,
     `is_faint` pales a bar that no sum counts. It begins at `start`, in a waterfall at the end of the one before.
     """

@@ -248,9 +248,9 @@ def outlier_entries(
 
 
 def ranks_table(ranks: Iterable[Any], name: str, caption: str) -> Table:
-    return to_table(
-        ranks, RANKS, name, caption, most=MOST_ROWS, rest="{:,} more ranks are not listed.".format, is_large=True
-    )
+    rest = "{:,} more ranks are not listed.".format
+    table = to_table(ranks, RANKS, name, caption, most=MOST_ROWS, rest=rest, is_large=True)
+    return replace(table, test_id="rank")
 
 
 def pools_table(
@@ -306,7 +306,8 @@ def pools_table(
         Field("", NAIVE, naive_cell, term="naive tokens", is_shown_only=True),
         Field("", value=lambda pool: naive_cell(pool).text, key=NAIVE),
     )
-    return to_table(pools, fields, "capacity-of-pools", "KV cache capacity of the pools")
+    table = to_table(pools, fields, "capacity-of-pools", "KV cache capacity of the pools")
+    return replace(table, test_id="pool")
 
 
 def _gib_cell(pool: PoolCapacity) -> Cell:

@@ -168,7 +168,7 @@ def sides_table(before: Context, after: Context) -> Table:
         ("Fleet", before.fleet, after.fleet),
         ("Snapshot", _snapshot(before), _snapshot(after)),
         ("Data as of", *(iso(each.data_as_of) if each.data_as_of else "no data yet" for each in (before, after))),
-        ("Answered", *(f"{each.answered:,} of {each.targets:,}" for each in (before, after))),
+        ("Reachable", *(f"{each.answered:,} of {each.targets:,}" for each in (before, after))),
     )
     columns = (Column(""), Column("Before"), Column("After"))
     return Table("sides", "What is compared", columns, tuple(tuple(map(Cell, row)) for row in rows))

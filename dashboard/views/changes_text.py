@@ -20,7 +20,7 @@ from dashboard.views.names import brief, replica_text
 from dashboard.views.pages import AT, OVERVIEW
 
 NO_POOL = "no pool"
-NO_CHANGE = "0 %"
+NO_CHANGE = "0%"
 HEADLINE_CLAUSES = 3
 WITH_TENTHS = 0.0995  # shares below are written with a tenth of a percent
 RANGE = "range"
@@ -73,7 +73,7 @@ def _listed(events: Sequence[Event], since: datetime, until: datetime) -> Sectio
     ends = f"between {iso(since)} and {iso(until)}"
     if not events:
         blocks: tuple[Block, ...] = (Paragraph(plain(f"No change was recorded {ends}; the polls had no gap.")),)
-        return Section(RANGE, "In between", blocks)
+        return Section(RANGE, "Events", blocks)
     newest = list(reversed(events))
     whole = Table("events", "What happened in between", COLUMNS, tuple(map(_row, newest)))
     more = len(newest) - MOST_ROWS
@@ -86,7 +86,7 @@ def _listed(events: Sequence[Event], since: datetime, until: datetime) -> Sectio
         whole.name, whole.caption, COLUMNS, whole.rows[:MOST_ROWS], note, (lambda: whole) if more > 0 else None
     )
     lead = f"Each change {ends}, also what changed back since."
-    return Section(RANGE, f"In between ({len(events):,})", (Paragraph(plain(lead)), shown))
+    return Section(RANGE, f"Events ({len(events):,})", (Paragraph(plain(lead)), shown))
 
 
 def _row(event: Event) -> tuple[Cell, ...]:
@@ -288,20 +288,20 @@ def missing_text(pool: PoolCapacityChange) -> str:
 
 
 def share_text(pool: PoolCapacityChange) -> str:
-    """Return by how much the tokens changed: `−18 %`; `unknown` where the sums are not comparable."""
+    """Return by how much the tokens changed: `−18%`; `unknown` where the sums are not comparable."""
     if pool.share is None:
         return "-" if pool.before.tokens.value is None and pool.after.tokens.value is None else "unknown"
     return percent(pool.share)
 
 
 def percent(share: float) -> str:
-    """Return a share with its sign: `−18 %`, `+0.4 %`, `0 %`."""
+    """Return a share with its sign: `−18%`, `+0.4%`, `0%`."""
     if share == float("inf"):
         return "from 0"
     if round(share * 100, 1) == 0:
         return NO_CHANGE
     places = 0 if abs(share) >= WITH_TENTHS else 1
-    return f"{'−' if share < 0 else '+'}{abs(share) * 100:,.{places}f} %"
+    return f"{'−' if share < 0 else '+'}{abs(share) * 100:,.{places}f}%"
 
 
 def rank_text(before: int, after: int, *, is_at_most: bool) -> str:

@@ -187,7 +187,7 @@ def row_entries(
                 is_current=is_current,
             )
         )
-    return Entries(tuple(items), is_grid=True)
+    return Entries(tuple(items), is_grid=True, test_id="finding")
 
 
 def _row_time(sighting: Sighting | None, times: Collection[datetime]) -> Text:

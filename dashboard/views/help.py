@@ -38,7 +38,7 @@ TERMS: Mapping[str, str] = {
     "A ×14": "The 14 replicas of cohort A; a pool with one cohort is uniform, one with several is split.",
     "severity": "Critical breaks something now, a warning costs something or soon will, info is worth knowing.",
     "requests": "How many requests of the length in the heading fit into the KV cache of a rank at the same time.",
-    "outlier": f"A DP rank with over {TOLERANCE * 100:.0f} % less or more KV cache than the median of its pool and "
+    "outlier": f"A DP rank with over {TOLERANCE * 100:.0f}% less or more KV cache than the median of its pool and "
     "kind of device.",
     "reported": "A value that vLLM reports.",
     "derived": "A value computed by vLLM's formula from reported ones.",
@@ -59,7 +59,7 @@ TOPICS: Mapping[str, tuple[str, str]] = {  # of each page: the question that it 
         "Is the fleet healthy, and what is first?",
         (
             "The number is the share of replicas that share prefixes with their pool. The map has a cell for each "
-            "replica by its worst finding: Tab, arrow keys, Enter. A click on a head sorts the pools."
+            "replica by its worst finding: Tab, arrow keys, Enter. A click on a column title sorts the pools."
         ),
     ),
     pages.FINDINGS: (

@@ -192,7 +192,7 @@ def pools_table(fleet: Fleet, pools: Iterable[Pool]) -> Table:
         Field("", "Prefix sharing", lambda pool: _sharing(fleet, pool), term="prefix sharing"),
         Field("", "KV tokens", lambda pool: _capacity_cell(fleet.capacity[pool.name]), is_number=True, term="capacity"),
     )
-    return to_table(pools, fields, "pools", "Pools and their cohorts")
+    return replace(to_table(pools, fields, "pools", "Pools and their cohorts"), test_id="pool")
 
 
 def _link(pool: Pool) -> Link:

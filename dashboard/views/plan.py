@@ -30,20 +30,23 @@ NO_CAUSES = "No findings: nothing to fix"
 def plan_section(fleet: Fleet, most: int = MOST_CAUSES) -> Section:
     """Return the first causes of a fleet's plan, a line each that opens the cause, and how many more there are."""
     plan = plan_of(fleet)
-    shown = [_brief(number, cause) for number, cause in enumerate(plan.causes[:most], 1)]
-    rest = [_brief(number, cause) for number, cause in enumerate(plan.causes[most:], most + 1)]
+    numbered = list(enumerate(plan.causes, 1))
+    shown, rest = numbered[:most], numbered[most:]
     every = Piece(f"All {count(len(fleet.inspection.findings), 'finding')}", link=page(pages.FINDINGS))
-    more = Section("plan-more", f"{len(rest):,} more", (Entries(tuple(rest)),), is_aside=True)
-    return Section(
-        PLAN, "Fix plan", (Entries(tuple(shown)),), (more,) if rest else (), note=(Piece(f"{plan_text(plan)} "), every)
-    )
+    more = Section("plan-more", f"{len(rest):,} more", (_cause_entries(rest),), is_aside=True)
+    note = (Piece(f"{plan_text(plan)} "), every)
+    return Section(PLAN, "Fix plan", (_cause_entries(shown),), (more,) if rest else (), note=note)
 
 
 def causes_section(fleet: Fleet, finding: Finding) -> tuple[Section, ...]:
     """Return the causes that end a finding, of which settings can end it; empty without any."""
     numbered = enumerate(plan_of(fleet).causes, 1)
-    own = [_brief(number, each) for number, each in numbered if each.fixes and finding in each.findings]
-    return (Section(PLAN, "Fix plan", (Entries(tuple(own)),)),) if own else ()
+    own = [(number, each) for number, each in numbered if each.fixes and finding in each.findings]
+    return (Section(PLAN, "Fix plan", (_cause_entries(own),)),) if own else ()
+
+
+def _cause_entries(numbered: Iterable[tuple[int, Cause]]) -> Entries:
+    return Entries(tuple(_brief(number, cause) for number, cause in numbered), test_id="cause")
 
 
 def plan_view(fleet: Fleet, plan: Plan, pool: str = "") -> View:

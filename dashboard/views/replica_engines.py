@@ -159,7 +159,7 @@ def _devices(fleet: Fleet, replica: Replica) -> tuple[Block, ...]:
         _text("name", "Name"),
         _number("memory_gib", "Memory GiB", "{:,.1f}"),
         _number("kv_gib", "KV GiB", "{:,.1f}"),
-        _number("share", "KV share", "{:.0f} %", unit="%"),
+        _number("share", "KV share", "{:.0f}%", unit="%"),
         _text("compute_capability", "Capability"),
         *(_number(name, title) for name, title in PROVIDER_COLUMNS.items() if rows[name].notna().any()),
     )

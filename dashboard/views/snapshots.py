@@ -20,7 +20,7 @@ _COLUMNS = (
     Column("Id"),
     Column("Data as of"),
     Column("Fleet"),
-    Column("Answered", is_number=True, term="coverage"),
+    Column("Reachable", is_number=True, term="coverage"),
     Column("Findings"),
     Column("Size", is_number=True),
     Column("Notes", is_number=True),

@@ -122,7 +122,7 @@ def _sources_section(fleet: Fleet, sources: Sequence[SourceStatus]) -> Section:
         Field("name", "Source"),
         Field("kind", "Kind"),
         Field("", "Targets", value=lambda row: len(row.targets), is_number=True),
-        Field("", "Answered", value=lambda row: len(answered & {*row.targets}), is_number=True),
+        Field("", "Reachable", value=lambda row: len(answered & {*row.targets}), is_number=True),
         Field("succeeded_at", "Last success", missing=NOTHING),
         _error("failure"),
     )

@@ -44,7 +44,7 @@ TALLEST_SETTINGS = 460  # px: the value of the selected setting is visible below
 LETTER, PADDING, WIDEST = 6.6, 24, 440  # px of a column: of a character, of its edges, at most
 ARROWS = {ASCENDING: "\N{UPWARDS ARROW}", DESCENDING: "\N{DOWNWARDS ARROW}"}  # on the head of a sorted column
 HINTS = {
-    Kind.REPLICA: "Click a name to open the replica, a head to sort.",
+    Kind.REPLICA: "Click a name to open the replica, a column title to sort.",
     Kind.SETTING: "Click a setting to see its whole value.",
 }
 COPY = '<button type="button" class="copy" data-copy-table>Copy table</button>'

@@ -20,7 +20,7 @@ from starlette.websockets import WebSocket
 
 from dashboard.config import Options
 from dashboard.render.html import BLOCK_STYLES
-from dashboard.views.pages import KNOWN
+from dashboard.views.pages import CAPACITY, KNOWN
 from dashboard.web.limits import PROBES
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,12 @@ LOOK = BLOCK_STYLES + "".join(file.read_text(encoding="utf-8") for file in sorte
 BODY = "<body>"
 FIRST_SCRIPT = (_HERE / "first.js").read_text(encoding="utf-8").replace("PAGES", json.dumps(sorted(KNOWN)))
 DROPPED = frozenset({b"if-none-match", b"if-modified-since", b"range", b"accept-encoding"})
-SCRIPTS = ("Html.", "BidiComponent.")  # those that Streamlit loads on demand and every page needs
+# Those that Streamlit loads on demand: what every page needs, with what that imports, and the controls of most pages.
+SCRIPTS = (
+    *("Html.", "purify.es.", "BidiComponent.", "serialization.", "recordbatch."),
+    *("TextInput.", "Selectbox.", "ButtonGroup.", "useMenuTrigger.", "useSyncComboBoxEnterTargetFocus."),
+)
+CHARTS = "PlotlyChart."  # of Capacity; too large for every page
 
 
 class Site(NamedTuple):
@@ -231,15 +236,20 @@ def with_first_paint(app: ASGIApp, page: str, scripts: tuple[str, ...] = ()) -> 
     validators do not change when the styles do. The app gets no Accept-Encoding: its own page has to be recognized.
     """
     plain = page.encode()
-    whole = with_look(page, tuple(each for each in scripts if each.startswith(SCRIPTS))).encode()
-    packed = gzip.compress(whole)
+
+    def looked(wanted: tuple[str, ...]) -> dict[bool, bytes]:
+        """Return the page that preloads these scripts, by whether it is packed."""
+        whole = with_look(page, tuple(each for each in scripts if each.startswith(wanted))).encode()
+        return {False: whole, True: gzip.compress(whole)}
+
+    usual, charted = looked(SCRIPTS), looked((*SCRIPTS, CHARTS))
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or "text/html" not in Headers(scope=scope).get("accept", ""):
             await app(scope, receive, send)
             return
         is_packed = "gzip" in Headers(scope=scope).get("accept-encoding", "")
-        looked = packed if is_packed else whole
+        whole = (charted if scope["path"].rstrip("/").endswith(f"/{CAPACITY}") else usual)[is_packed]
         start: Message | None = None
 
         async def send_looked(message: Message) -> None:
@@ -255,8 +265,8 @@ def with_first_paint(app: ASGIApp, page: str, scripts: tuple[str, ...] = ()) -> 
                     headers.add_vary_header("Accept-Encoding")
                     if is_packed:
                         headers["content-encoding"] = "gzip"
-                    headers["content-length"] = str(len(looked))
-                    message = {**message, "body": looked}
+                    headers["content-length"] = str(len(whole))
+                    message = {**message, "body": whole}
                 await send(start)
                 start = None
             await send(message)

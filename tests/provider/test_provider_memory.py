@@ -1,6 +1,6 @@
 """What a worker of a GPU keeps of its measurements, by running vLLM's own code of each version without a GPU.
 
-The figures are made up: a device of 80 GiB, of which 1 is in use; 90 % requested. The weights take 30, NCCL and the
+The figures are made up: a device of 80 GiB, of which 1 is in use; 90% requested. The weights take 30, NCCL and the
 like 2, another process 1 while the server starts, the activations 4 at their peak, CUDA graphs 1.
 """
 

@@ -134,5 +134,5 @@ def test_a_process_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr("dashboard.render.pdf.SECONDS", 1)
 
-    with pytest.raises(ReportError, match="not done within 1 s; print the HTML"):
+    with pytest.raises(ReportError, match="timed out after 1 s; print the HTML"):
         to_pdf(to_html(report()))

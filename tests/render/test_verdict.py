@@ -82,7 +82,7 @@ def test_coverage_is_in_percent_of_all_targets(fail_on: Severity | None, min_cov
 
 
 def test_low_coverage_names_the_unreachable_replicas_after_findings_that_fail() -> None:
-    short = "only 4 of 5 answered, below --min-coverage 100 % (unreachable: lost-1)"
+    short = "only 4 of 5 answered, below --min-coverage 100% (unreachable: lost-1)"
 
     assert verdict_of(fleet(down=1), CRITICAL, 100).sentence == f"exit 3: {short}; otherwise no findings."
     both = verdict_of(fleet(finding(), down=1), CRITICAL, 100)
@@ -94,7 +94,7 @@ def test_a_replica_that_refuses_the_api_key_has_not_answered() -> None:
     refused = builders.probe("/v1/models", failure=Failure(FailureKind.UNAUTHORIZED, "It refuses the given API key."))
     locked = builders.replica("locked", state=ReplicaState.PARTIAL, probes=(refused,))
     short = (
-        "only 2 of 2 answered, 1 of them without a valid API key, below --min-coverage 100 % (no valid API key: locked)"
+        "only 2 of 2 answered, 1 of them without a valid API key, below --min-coverage 100% (no valid API key: locked)"
     )
 
     verdict = verdict_of(builders.fleet([builders.replica("open"), locked]), CRITICAL, 100)

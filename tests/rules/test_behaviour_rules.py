@@ -34,10 +34,10 @@ def test_hostile_names_of_models_adapters_and_devices_are_cut_and_on_one_line(ru
 @pytest.mark.parametrize(
     ("versions", "snippets", "sentence"),
     [
-        (["0.32.0", "0.26.0"], [TURN_OFF, PROVIDER], "that it prints. Where the mode"),
-        (["0.32.0", "0.20.2"], [TURN_OFF, PROVIDER], "older ones may not load it. Where the mode"),
+        (["0.32.0", "0.26.0"], [PROVIDER, TURN_OFF], "that it prints. Where the mode"),
+        (["0.32.0", "0.20.2"], [PROVIDER, TURN_OFF], "older ones may not load it. Where the mode"),
         (["0.20.2", "0.12.0"], [TURN_OFF], "these run an older version. Where the mode"),
-        ([None, "dev"], [TURN_OFF, PROVIDER], "that it prints. Where the mode"),
+        ([None, "dev"], [PROVIDER, TURN_OFF], "that it prints. Where the mode"),
     ],
 )
 def test_the_provider_replaces_development_mode_where_some_vllm_can_load_it(

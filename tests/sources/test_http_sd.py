@@ -121,7 +121,7 @@ def test_another_content_type_is_refused_as_prometheus_does(
 
 def test_a_url_that_is_slow_or_wants_a_key_or_is_not_there_is_one_sentence(server: HostileServer) -> None:
     server.routes["/targets"] = silent
-    assert "did not answer /targets within 1 s" in (read(source(server)).failure or "")
+    assert "timed out after 1 s on /targets" in (read(source(server)).failure or "")
     server.routes["/targets"] = answers(b"", 401)
     failure = read(source(server)).failure or ""
     assert "wants an API key for /targets and none is given; set authorization of this http_sd entry" in failure

@@ -230,7 +230,7 @@ def test_an_impossible_address_is_a_failed_target_and_a_long_label_is_cut(server
 
 def test_a_server_that_is_slow_costs_its_limit_only(server: HostileServer) -> None:
     server.routes[PATH] = silent
-    assert "did not answer /api/v1/query within 0.2 s" in read(source(server, timeout_seconds=0.2))[1]
+    assert "timed out after 0.2 s on /api/v1/query" in read(source(server, timeout_seconds=0.2))[1]
 
 
 def test_an_answer_whose_parts_are_too_large_is_one_sentence(server: HostileServer) -> None:

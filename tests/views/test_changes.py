@@ -315,13 +315,13 @@ def test_capacity_lists_the_pools_that_changed_and_the_sum() -> None:
     (table,), (less,) = tables_of([part(shown, "capacity")]), entries(shown, "capacity")
 
     assert [row[:5] for row in rows(shown, "capacity")] == [
-        ["chat", "2", "2.4 M", "1.5 M", "−38 %"],
-        ["All pools", "3", "3.6 M", "2.7 M", "−25 %"],
+        ["chat", "2", "2.4 M", "1.5 M", "−38%"],
+        ["All pools", "3", "3.6 M", "2.7 M", "−25%"],
     ]
     assert table.note.endswith("Unchanged: 1 pool.")
-    assert (less.tone, to_plain(less.head)) == (Tone.WARNING, "2 ranks of chat with less KV cache: −50 % to −25 %")
+    assert (less.tone, to_plain(less.head)) == (Tone.WARNING, "2 ranks of chat with less KV cache: −50% to −25%")
     assert lines(less)[0] == "chat-01, rank 0: 1,200,000 -> 600,000 tokens"
-    assert rows(shown, "rank-changes")[0] == ["chat", "chat-01", "0", "1,200,000", "600,000", "−50 %"]
+    assert rows(shown, "rank-changes")[0] == ["chat", "chat-01", "0", "1,200,000", "600,000", "−50%"]
     bound = view(chat(2), chat(2, engines=(engine(5, basis=Basis.ASSUMED),)))
     assert "Not compared (upper bound on one side only): 2 ranks." in tables_of([part(bound, "capacity")])[0].note
 

@@ -106,7 +106,7 @@ def test_the_head_counts_changes_and_gaps_apart() -> None:
     found = what_happened([event(EventKind.ADDED), gap_event(Gap(BEFORE, NOW), NOW)], BEFORE, NOW)
 
     assert found.words == "1 change and 1 gap in between"
-    assert found.section.title == "In between (2)"
+    assert found.section.title == "Events (2)"
 
 
 def test_foreign_names_stay_one_line() -> None:

@@ -243,6 +243,7 @@ def test_the_page_has_the_styles_and_preloads_what_every_page_needs(encoding: st
     assert f"<style>{LOOK}</style><div" in answer.text
     assert SCRIPTS[1] in answer.text
     assert SCRIPTS[2] not in answer.text
+    assert SCRIPTS[2] in get_page("/capacity", BROWSER).text
     assert ("content-encoding" in answer.headers) is ("gzip" in encoding)
     assert answer.headers["vary"] == "Accept-Encoding"
 

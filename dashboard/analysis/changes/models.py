@@ -27,7 +27,7 @@ class PoolCapacityChange(NamedTuple):
 
     @property
     def share(self) -> float | None:
-        """Return the relative change of the tokens, -0.18 for 18 % less; None where the sums cannot be compared.
+        """Return the relative change of the tokens, -0.18 for 18% less; None where the sums cannot be compared.
 
         They can if all or the same ranks are known, and both sums are upper bounds or neither is.
         """
@@ -50,7 +50,7 @@ class RankChange(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Return the relative change: -0.18 for 18 % less; infinite where it was 0."""
+        """Return the relative change: -0.18 for 18% less; infinite where it was 0."""
         return self.after / self.before - 1 if self.before else float("inf")
 
 

@@ -31,8 +31,9 @@ UNSET = "Unset `VLLM_SERVER_DEV_MODE` and restart these replicas"
 CLOSE = "Where the mode is needed otherwise, close the API port to everyone except known clients."
 REPORTED = f"{UNSET}; the provider still reports their configuration. {CLOSE}"
 INSTALL = (
-    f"{UNSET}. Install the provider first to keep their configuration readable: run `{PROVIDER_COMMAND}` with vLLM's "
-    "Python, and set the VLLM_PLUGINS line that it prints."
+    "Install the provider, then unset `VLLM_SERVER_DEV_MODE` and restart these replicas. The provider keeps their "
+    f"configuration readable: run `{PROVIDER_COMMAND}` with vLLM's Python, and set the VLLM_PLUGINS line that it "
+    "prints."
 )
 SOME_OLDER = f"{INSTALL} The provider was tested with vLLM 0.26 and newer; older ones may not load it."
 ALL_OLDER = (
@@ -65,12 +66,12 @@ def development_routes_open(pool: PoolSubject) -> Iterator[Draft]:
           nor routes below `/plugins`, only paths such as `/v1`.
 
     How to fix:
-        Unset `VLLM_SERVER_DEV_MODE` and restart. The mode is not needed to read configurations: the dashboard's
-        provider reports them and changes nothing. `python -m vllm_fleet_provider`, run with vLLM's Python, prints the
-        line that adds it to `VLLM_PLUGINS`. It was tested with vLLM 0.26 and newer; 0.20.2 does not load it. Where the
-        mode is needed otherwise, close the API port to everyone except known clients: routers, Prometheus, other
-        replicas, this dashboard. A proxy that passes only `/v1` does so for external clients. Keep other ports, such as
-        those for KV transfer and KV events, open to their clients.
+        Install the dashboard's provider, then unset `VLLM_SERVER_DEV_MODE` and restart. The provider reports the
+        configuration without the mode and changes nothing. `python -m vllm_fleet_provider`, run with vLLM's Python,
+        prints the line that adds it to `VLLM_PLUGINS`. It was tested with vLLM 0.26 and newer; 0.20.2 does not load it.
+        Where the mode is needed otherwise, close the API port to everyone except known clients: routers, Prometheus,
+        other replicas, this dashboard. A proxy that passes only `/v1` does so for external clients. Keep other ports,
+        such as those for KV transfer and KV events, open to their clients.
 
     Exceptions:
         Test fleets, and engines that a trainer controls through these routes: suppress the finding with a reason.
@@ -121,7 +122,7 @@ def _remedy(pool: PoolSubject, replicas: frozenset[str]) -> Remedy:
         return Remedy(REPORTED, (TURN_OFF,), ways=(TURNED_OFF,))
     if len(older) == len(open_ones):
         return Remedy(f"{ALL_OLDER} {CLOSE}", (TURN_OFF,))
-    return Remedy(f"{SOME_OLDER if older else INSTALL} {CLOSE}", (TURN_OFF, RUN_PROVIDER))
+    return Remedy(f"{SOME_OLDER if older else INSTALL} {CLOSE}", (RUN_PROVIDER, TURN_OFF))
 
 
 def _list_difference(draft: Draft, total: int) -> Text:

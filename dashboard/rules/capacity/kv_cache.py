@@ -97,7 +97,7 @@ class _Key(NamedTuple):
 
 
 class _OddEngine(NamedTuple):
-    """An engine far from its peers. `share` is how far above the median, -0.18 for 18 % below."""
+    """An engine far from its peers. `share` is how far above the median, -0.18 for 18% below."""
 
     replica: Replica
     engine: Engine
@@ -334,13 +334,13 @@ def _tokens_evidence(kind: _EngineKind, odd: Sequence[_OddEngine]) -> Iterator[E
 
 
 def _outliers_text(kind: _EngineKind, odd: Sequence[_OddEngine]) -> Text:
-    """Return `KV cache of DP rank 1 is 400,320 tokens, 18 % below the median of 8 engines (487,904)`."""
+    """Return `KV cache of DP rank 1 is 400,320 tokens, 18% below the median of 8 engines (487,904)`."""
     shares = sorted(abs(each.share) for each in odd)
     bound = "<= " if any(each.engine.basis is Basis.ASSUMED for each in odd) else ""
     whose = f" of {count(len(odd), 'engine')}" if len(odd) > 1 else ""
     if len(odd) == 1 and len(odd[0].replica.engines) > 1:
         whose = f" of DP rank {odd[0].engine.dp_rank}"
-    low, high = (f"{share * 100:.0f} %" for share in (shares[0], shares[-1]))
+    low, high = (f"{share * 100:.0f}%" for share in (shares[0], shares[-1]))
     far = low if low == high else f"{low} to {high}"
     side = "below" if odd[0].share < 0 else "above"
     peers = write(f"{kind.number:,} of {kind.total:,} engines, ", joined(list(kind.conditions)))

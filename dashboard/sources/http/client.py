@@ -157,7 +157,7 @@ class Patience:
 class Client:
     """An HTTP client; its requests and responses are httpx2's. They go straight to the transport.
 
-    `httpx2.AsyncClient` would take 40 % more processor time, and has no limit of the whole time of a request.
+    `httpx2.AsyncClient` would take 40% more processor time, and has no limit of the whole time of a request.
     """
 
     def __init__(self, *, connections: int, max_answer_bytes: int, max_headers: int) -> None:

@@ -60,8 +60,8 @@ def plain(text: str) -> str:
 
 def timed_out(endpoint: Endpoint, seconds: float, *, began: bool) -> Failure:
     """Return the failure: no complete answer arrived within `seconds`."""
-    did = f"began to answer {endpoint.path} but was not done" if began else f"did not answer {endpoint.path}"
-    return Failure(FailureKind.TIMEOUT, f"{endpoint.where} {did} within {seconds:.3g} s.")
+    during = "in the middle of its answer to" if began else "on"
+    return Failure(FailureKind.TIMEOUT, f"{endpoint.where} timed out after {seconds:.3g} s {during} {endpoint.path}.")
 
 
 def no_time(endpoint: Endpoint) -> Failure:

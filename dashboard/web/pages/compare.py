@@ -69,10 +69,10 @@ def shown(
 
 
 @shared(max_entries=24)
-def sharing_of(fleet: Fleet, pool: str) -> draw.PreparedPieces:
-    """Return the verdict on a pool, prepared."""
+def sharing_of(fleet: Fleet, pool: str) -> tuple[str, draw.PreparedPieces]:
+    """Return the verdict on a pool as HTML, and its pairs of cohorts prepared."""
     section = sharing_section(fleet, pool_named(fleet, pool))
-    return (*draw.prepare(section.blocks), *draw.prepare_sections(section.parts))
+    return f'<div data-testid="verdict">{draw.html_of(section.blocks)}</div>', draw.prepare_sections(section.parts)
 
 
 def read_pool(pools: Sequence[str]) -> str:
@@ -247,7 +247,9 @@ def draw_page() -> None:
         choose_pool(pools, name)
     names = {member.id: member.name for member in members}
     with st.container(key="band"):
-        draw.draw_prepared(sharing_of(fleet, name), "compare_band")
+        verdict, pairs = sharing_of(fleet, name)
+        st.html(verdict)
+        draw.draw_prepared(pairs, "compare_pairs")
     with draw.controls_row("controls"):
         choice = choose(pool, names, fleet.policy.baseline(name))
         settings, prepared = shown(fleet, name, choice)

@@ -28,7 +28,6 @@ from dashboard.views.finding_list import (
     sort_findings,
 )
 from dashboard.views.findings import (
-    OUTCOMES,
     RULE_LISTS,
     finding_section,
     findings_report,
@@ -175,7 +174,7 @@ def draw_rules(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> None:
             RULE_LISTS,
             **links.bind(pages.RULES, RULE_LISTS),
             required=True,
-            format_func=lambda name: f"{OUTCOMES.get(name, name)} {numbers[name]:,}".capitalize(),
+            format_func=lambda name: f"{name} {numbers[name]:,}",
             label_visibility="collapsed",
         )
         draw.draw_blocks(rules_blocks(fleet, known, chosen, str(shown)), "rules")

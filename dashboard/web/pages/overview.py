@@ -74,7 +74,9 @@ def draw_page() -> None:
     sections = {each.anchor: each for each in view.parts}
     prepared = prepared_sections(fleet, *choices)
     number, _, words = view.headline.partition("% ")
-    title = f"<b>{markup.text(number)}%</b> {markup.text(words)}" if words else markup.text(view.headline)
+    title = markup.text(view.headline)
+    if words:
+        title = f'<b data-testid="number">{markup.text(number)}%</b> {markup.text(words)}'
     if is_consistent(fleet):
         title = f"{markup.glyph('good')} {title}"
     head = markup.heading(title, markup.text(view.lead))

@@ -76,8 +76,8 @@ def test_a_timeout_reports_whether_the_answer_began(server: HostileServer) -> No
     server.routes["/b"] = trickles
     where = f"127.0.0.1:{server.port}"
     assert [failure_of(answer).detail for answer in ask(Target(server.address), "/a", "/b", seconds=SOON)] == [
-        f"{where} did not answer /a within 0.2 s.",
-        f"{where} began to answer /b but was not done within 0.2 s.",
+        f"{where} timed out after 0.2 s on /a.",
+        f"{where} timed out after 0.2 s in the middle of its answer to /b.",
     ]
 
 

@@ -67,7 +67,7 @@ def test_what_changed_and_changed_back_is_listed_though_the_ends_are_alike() -> 
     assert "1 replica restarted" in rows[-1]
     assert "block_size 16 -&gt; 32" in rows[-1]
     assert "2026-03-02 between 08:42 and 09:42" in rows[-1]
-    assert "In between (6)" in html(app)
+    assert "Events (6)" in html(app)
     assert "5 changes and 1 gap in between" in html(app), "in the head of the page"
 
 
@@ -104,7 +104,7 @@ def test_a_snapshot_of_another_fleet_has_no_range() -> None:
     page = html(changes(key, ELEVEN))
 
     assert "Different fleets" in page
-    assert "In between" not in page
+    assert "Events" not in page
 
 
 @pytest.mark.parametrize(
