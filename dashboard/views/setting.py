@@ -152,6 +152,11 @@ def origins_text(origins: Sequence[tuple[str, int]]) -> str:
     return "; ".join(f"{text}: {number:,}" for text, number in origins)
 
 
+def other_values(fleet: Fleet, path: str, pool: str) -> str:
+    """Return the values of a setting on the replicas of all pools but one, as the lead of its page does."""
+    return _lead([each for each in pool_values(fleet, path) if each.pool != pool]).removesuffix(".")
+
+
 def _lead(known: Sequence[PoolValue]) -> str:
     """Return the answer for the fleet: `16 on most replicas, 32 on 24 replicas in 24 pools`, and what is mixed."""
     by_value = _by_value(known)

@@ -23,6 +23,7 @@ from dashboard.views import pages
 from dashboard.views.context import Context, as_of_text, context_of, context_parts, gap_text, version_parts
 from dashboard.views.finding_text import answered
 from dashboard.views.scope import outside_text
+from dashboard.views.setting import other_values
 from dashboard.web import links, markup, search, state
 from dashboard.web.sides import SIDES, Sides, past_times
 
@@ -219,7 +220,9 @@ def draw_outside(fleet: Fleet, page: str) -> None:
     """Draw what the page leaves out where it is limited to one pool."""
     place, pool = st.empty(), links.scope()
     if page in pages.SCOPED and pool in {each.name for each in fleet.pools}:
-        rest = f"{markup.bold('Other pools:')} {markup.text(outside_text(fleet, pool, page))}"
+        path = st.query_params.get(pages.PATH) if page == pages.SETTINGS else None
+        outside = other_values(fleet, path, pool) if path else outside_text(fleet, pool, page)
+        rest = f"{markup.bold('Other pools:')} {markup.text(outside)}"
         leave = markup.link(links.scoped(page), "All pools")
         place.html(f'<p class="outside">Only pool {markup.bold(pool)} · {rest} · {leave}</p>')
 

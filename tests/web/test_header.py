@@ -142,6 +142,13 @@ def test_a_page_of_one_pool_counts_what_the_others_have_and_an_unknown_pool_is_n
 
 
 @pytest.mark.usefixtures("live")
+def test_a_setting_in_one_pool_has_its_values_in_the_others() -> None:
+    shown = html(visit("settings", pool="gemma-27b", path="cache_config.block_size"))
+
+    assert "<b>Other pools:</b> 16 on most replicas, 32 on 1 replica in chat-70b. Mixed in chat-70b · " in shown
+
+
+@pytest.mark.usefixtures("live")
 @pytest.mark.parametrize("page", EVERY_PAGE)
 def test_a_parameter_with_the_name_of_an_argument_is_ignored(page: str) -> None:
     """Each link is made from the parameters of its page."""
