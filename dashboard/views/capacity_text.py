@@ -19,6 +19,7 @@ from dashboard.fleet.formatting import count
 from dashboard.fleet.frames import rows_of
 from dashboard.fleet.pieces import Piece, Text
 from dashboard.views.names import brief
+from dashboard.views.scope import scoped_title
 
 NO_BYTES = "KV cache bytes not reported. The provider reports them; stock vLLM does not."
 NO_NUMBER_OF_GPUS = "Number of GPUs not reported; only the bytes on each GPU are known."
@@ -120,8 +121,7 @@ def title(ranks: Sequence[Any]) -> str:
 
 def pool_title(pool: str, ranks: Sequence[Any]) -> str:
     """Return the capacity of one pool: `chat: two ranks have less KV cache than their peers`."""
-    text = title(ranks).replace(" of one pool", "")
-    return f"{brief(pool)}: {text if text.startswith('KV') else formatting.uncapitalized(text)}"
+    return scoped_title(title(ranks).replace(" of one pool", ""), pool)
 
 
 def lead(ranks: Sequence[Any], silent: int, elsewhere: int = 0) -> str:

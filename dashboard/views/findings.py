@@ -58,6 +58,7 @@ from dashboard.views.names import MOST_NAMED, brief, in_natural_order, names_of
 from dashboard.views.plan import causes_section
 from dashboard.views.pool_text import context_text, trait_paragraphs
 from dashboard.views.rules import error_blocks, outcome_table, rule_section
+from dashboard.views.scope import scoped_title
 from dashboard.views.setting import affected_section
 from dashboard.views.since import SINCE, since_cell, since_paragraphs
 from dashboard.views.summary import (
@@ -117,7 +118,7 @@ def findings_report(fleet: Fleet, chosen: FindingFilter = EVERYTHING, *, name: s
     ]
     return View(
         title="Findings",
-        headline=findings_title(fleet.inspection),
+        headline=scoped_title(findings_title(fleet.inspection), chosen.pool),
         lead=f"{findings_lead(fleet)}.{hidden}",
         context=context_of(fleet, name=name, filters=chosen.choices),
         parts=tuple(parts),

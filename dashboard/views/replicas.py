@@ -139,13 +139,15 @@ def replicas_report(
     shown = set(rows["id"])
     unread = unread_entries(each for each in incomplete_replicas(fleet) if each.id in shown)
     none = Paragraph(plain("No replica matches the filters."))
+    members = tuple(each for each in fleet.replicas if choice.pool in {None, each.pool})
+    limited, pools = replace(fleet, replicas=members), "" if choice.pool else f", {count(len(fleet.pools), 'pool')}"
     columns = ", ".join(choice.columns)
     filters = {"search": choice.search.text, "pool": choice.pool, "sort": choice.sort, "columns": columns}
     table: Block = replicas_table(rows, choice.columns, choice.sort) if len(rows) else none
     return View(
         title="Replicas",
-        headline=replicas_title(fleet),
-        lead=f"{len(rows):,} of {count(len(fleet.replicas), 'replica')} shown, {count(len(fleet.pools), 'pool')}.",
+        headline=replicas_title(limited, choice.pool),
+        lead=f"{len(rows):,} of {count(len(limited.replicas), 'replica')} shown{pools}.",
         context=context_of(fleet, name=name, filters=[(key, text) for key, text in filters.items() if text]),
         parts=(
             *([Section("not-read", "Unreachable or partial", unread, is_exported_only=True)] if unread else []),

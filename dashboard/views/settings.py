@@ -16,6 +16,7 @@ from dashboard.views import pages
 from dashboard.views.blocks import Cell, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
 from dashboard.views.pool_comparison import setting_severities, suppressed_settings
+from dashboard.views.scope import scoped_title
 from dashboard.views.setting import EVERY_SETTING, LONGEST, VALUES, SettingFilter, matches
 from dashboard.views.table import Field, to_table
 
@@ -63,7 +64,9 @@ def settings_report(
     differing = int((rows["differing"] > 0).sum())
     return View(
         title="Settings",
-        headline=f"{count(number, 'setting')}, {differing:,} with different values in a pool",
+        headline=scoped_title(
+            f"{count(number, 'setting')}, {differing:,} with different values in a pool", choice.pool
+        ),
         lead="Search by path or value. Open a setting for its values on all replicas.",
         context=context_of(fleet, name=name, filters=choice.chosen),
         parts=(Section(VALUES, "Settings", (_found_table(fleet, rows, choice),)),),

@@ -13,6 +13,7 @@ from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import Finding, Inspection, Outcome, OutcomeKind, Rollout, Severity, Tally
 from dashboard.rules.registry import Scope
 from dashboard.views.finding_text import answered
+from dashboard.views.names import brief
 
 NO_PAIR = "No prefill pool has a decode pool of the same model."
 NO_REPLICA = "No replica reports its configuration."
@@ -140,12 +141,13 @@ def sharing_lead(fleet: Fleet) -> str:
     return " ".join([*found, *sentences, *([f"{count(down, 'replica is', 'replicas are')} down."] if down else [])])
 
 
-def replicas_title(fleet: Fleet) -> str:
-    """Return the replicas by state: `40 replicas: 1 down and 2 partial`."""
+def replicas_title(fleet: Fleet, pool: str | None = None) -> str:
+    """Return the replicas by state: `40 replicas: 1 down and 2 partial`; `pool` is the one that the fleet is."""
     counts = fleet.coverage
     states = [f"{counts.down:,} down" if counts.down else "", f"{counts.partial:,} partial" if counts.partial else ""]
     incomplete = joined(list(filter(None, states)))
-    return f"{count(counts.targets, 'replica')}{f': {incomplete}' if incomplete else ', all up'}"
+    where = f" in {brief(pool)}" if pool else ""
+    return f"{count(counts.targets, 'replica')}{where}{f': {incomplete}' if incomplete else ', all up'}"
 
 
 def fleet_lead(

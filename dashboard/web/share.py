@@ -16,6 +16,7 @@ from dashboard.render.export import Format, written
 from dashboard.store.packing import LONGEST_NAME, READ_ONLY, StoredSnapshot
 from dashboard.views import pages
 from dashboard.views.blocks import View
+from dashboard.views.scope import name_scope
 from dashboard.views.snapshots import UNNAMED, data_time, default_name
 from dashboard.web import links, markup, sessions
 from dashboard.web.sides import Sides
@@ -72,6 +73,7 @@ def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
         shown = sides.address().values() if sides else [pages.side_of(fleet)]
         if page != pages.REVIEW:
             st.html(markup.section("Review") + REVIEW.format(markup.text(links.to(pages.REVIEW))))
+        _name_scope(fleet, page)
         _draw_export(links.make_file_name(fleet.name, page or "overview", *shown))
 
 
@@ -123,6 +125,14 @@ def base_url(url: str, page: str) -> str:
     """Return what precedes the name of every page, with a path prefix, given the URL of one page."""
     path = url.partition("?")[0].rstrip("/")
     return path.removesuffix(f"/{page}") if page else path
+
+
+def _name_scope(fleet: Fleet, page: str) -> None:
+    """Let the export of a page that is limited to a pool begin with what that leaves out."""
+    offered = cast("Callable[[], View] | None", st.session_state.get(OFFERED))
+    pool = links.scope()
+    if offered and pool in {each.name for each in fleet.pools} and page in {*pages.SCOPED, pages.CHANGES}:
+        st.session_state[OFFERED] = lambda: name_scope(offered(), fleet, pool or "", page)
 
 
 def _draw_export(file_name: str) -> None:

@@ -154,7 +154,7 @@ def test_the_chosen_columns_follow_the_first() -> None:
 def test_the_report_names_its_filters_and_counts_what_matches() -> None:
     report = replicas_report(story(), ReplicaChoice(Search("chat-70b-17", ("chat-70b-17",)), "chat-70b"))
 
-    assert report.lead == "1 of 40 replicas shown, 5 pools."
+    assert report.lead == "1 of 18 replicas shown."
     assert report.context.filters == (("search", "chat-70b-17"), ("pool", "chat-70b"))
     assert "not-read" not in {each.anchor for each in report.parts}
     assert "No replica matches the filters." in text_of(

@@ -2,9 +2,13 @@
 
 from dataclasses import replace
 
+import pytest
+
 from dashboard.rules.findings import Inspection
 from dashboard.views import pages
-from dashboard.views.scope import only_scope, outside_text
+from dashboard.views.blocks import View
+from dashboard.views.context import context_of
+from dashboard.views.scope import name_scope, only_scope, outside_text, scoped_title
 from tests.builders import story
 
 
@@ -34,3 +38,31 @@ def test_other_pools_without_findings_are_said_to_have_none() -> None:
 
     assert outside_text(calm, "gemma-27b", pages.FINDINGS) == "no findings"
     assert outside_text(calm, "gemma-27b", pages.CAPACITY) == "no capacity findings"
+
+
+def test_changes_compare_the_replicas_of_the_pool_only() -> None:
+    assert outside_text(story(), "gemma-27b", pages.CHANGES) == "32 replicas in 4 pools, not compared"
+
+
+@pytest.mark.parametrize(
+    ("title", "named"),
+    [
+        ("2 critical, 1 warning", "chat: 2 critical, 1 warning"),
+        ("All ranks are close", "chat: all ranks are close"),
+        ("KV cache capacity: not reported", "chat: KV cache capacity: not reported"),
+        ("64% of replicas share prefixes with their pool", "64% of replicas of chat share prefixes"),
+        ("Fleet is consistent: 3 replicas, 1 pool", "chat is consistent: 3 replicas, 1 pool"),
+    ],
+)
+def test_a_headline_names_the_pool_that_it_is_about(title: str, named: str) -> None:
+    assert scoped_title(title, "chat") == named
+    assert scoped_title(title, None) == title
+
+
+def test_an_export_says_first_what_it_leaves_out() -> None:
+    whole = story()
+    view = View("Replicas", "chat: 8 replicas", "8 of 8 shown.", context_of(whole), ())
+
+    assert name_scope(view, whole, "gemma-27b", pages.REPLICAS).lead == (
+        "Only pool gemma-27b. Other pools: 32 replicas, 1 down, 1 partial. 8 of 8 shown."
+    )

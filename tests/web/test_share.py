@@ -95,3 +95,13 @@ def test_a_page_exports_in_every_format_that_fits_and_the_next_page_forgets_it()
 
     switch(app, "snapshots")
     assert rerun(app).session_state[share.OFFERED] is None
+
+
+@pytest.mark.usefixtures("live")
+@pytest.mark.parametrize("page", ["overview", "findings", "compare", "capacity", "replicas", "settings", "timeline"])
+def test_an_export_of_one_pool_says_what_it_leaves_out(page: str) -> None:
+    view = visit(page, pool="gemma-27b").session_state[share.OFFERED]()
+
+    assert "gemma-27b" in view.headline
+    assert view.lead.startswith("Only pool gemma-27b. Other pools: ")
+    assert "Only pool" not in visit(page).session_state[share.OFFERED]().lead

@@ -3,7 +3,6 @@
 import streamlit as st
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet.formatting import one_line
 from dashboard.views import pages
 from dashboard.views.blocks import View
 from dashboard.views.capacity import GPU, POOL, RANK, capacity_report, order_pools
@@ -53,8 +52,6 @@ def draw_page() -> None:
             width=170,
             help="Tokens per request. Type any number, such as 50000 or 64k.",
         )
-        if per != POOL:
-            st.selectbox("Pool", options, **links.bind(pages.POOL, options), format_func=one_line, width=250)
         links.draw_segments("Bars per", pages.PER, PERS)
     if length != OWN and tokens is None:
         why = "is not a length in tokens, such as 32768 or 32k. Requests use each replica's own length."

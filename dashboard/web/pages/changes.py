@@ -20,7 +20,6 @@ from dashboard.analysis.changes.events import (
     range_between,
 )
 from dashboard.errors import HistoryError
-from dashboard.fleet.formatting import one_line
 from dashboard.store.history.reader import HistoryReader
 from dashboard.views import pages
 from dashboard.views.blocks import View
@@ -32,7 +31,6 @@ from dashboard.web.sides import ChangesSide, Sides, draw_side, settled
 from dashboard.web.state import stamp
 
 FILTERS = (pages.POOL, pages.PATH, pages.REPLICA)
-ALL_POOLS = "all pools"
 MOST_LOOKED_UP = 20  # polls whose findings a filter reads: each takes 0.1 s at 1,000 replicas
 
 
@@ -45,14 +43,13 @@ def choose(sides: Sides) -> ChangeFilter:
         st.html(f'<p class="go">{markup.link(swapped, "⇄ Swap", title="Swap before and after")}</p>')
         draw_side(pages.CHANGES, pages.TO, known, _known(after, known))
         pools = sorted({pool.name for fleet in sides.both or () for pool in fleet.pools})
-        bound = links.bind(pages.POOL, [ALL_POOLS, *pools])
+        pool = links.read_choice(pages.POOL, ["", *pools])
         if sides.both is None:
             return ALL_CHANGES
-        with filter_box.draw_button(*FILTERS):
-            pool = st.selectbox("Pool", [ALL_POOLS, *pools], **bound, format_func=one_line)
+        with filter_box.draw_button(pages.PATH, pages.REPLICA):
             path = st.text_input("Setting", **links.bind(pages.PATH), placeholder="part of a path")
             replica = st.text_input("Replica", **links.bind(pages.REPLICA), placeholder="name or address")
-    return ChangeFilter("" if pool in {None, ALL_POOLS} else str(pool), (path or "").strip(), (replica or "").strip())
+    return ChangeFilter(pool, (path or "").strip(), (replica or "").strip())
 
 
 def _known(side: ChangesSide, known: Mapping[str, str]) -> str | None:

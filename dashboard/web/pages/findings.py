@@ -37,6 +37,7 @@ from dashboard.views.findings import (
     rules_blocks,
 )
 from dashboard.views.rules import error_blocks
+from dashboard.views.scope import only_scope, scoped_title
 from dashboard.views.since import NEWEST_FIRST, has_history, history_text, range_start
 from dashboard.views.summary import findings_lead, findings_title, is_clean, no_findings_text
 from dashboard.web import draw, empty, filter_box, links, markup, sessions, share, state
@@ -56,12 +57,21 @@ _reveal = st.components.v2.component(
 
 
 known_findings = shared(max_entries=4)(list_findings)
+_only_scope = shared(max_entries=4, has_times=True)(only_scope)
+
+
+def scoped_fleet(fleet: Fleet, pool: str | None) -> Fleet:
+    """Return the part of a fleet that the page is limited to; without a pool all of it."""
+    return _only_scope(fleet, pool) if pool else fleet
+
+
 counted_rules = shared(max_entries=16)(rule_counts)
 
 
-def draw_head(fleet: Fleet) -> None:
+def draw_head(fleet: Fleet, pool: str | None) -> None:
     inspection = fleet.inspection
-    head = markup.heading(markup.text(findings_title(inspection)), markup.text(findings_lead(fleet)))
+    title = scoped_title(findings_title(inspection), pool)
+    head = markup.heading(markup.text(title), markup.text(findings_lead(fleet)))
     st.html(head + draw.html_of(error_blocks(inspection)))
 
 
@@ -192,14 +202,14 @@ def _choices() -> tuple[tuple[str, str], ...]:
 def _draw_list(fleet: Fleet, known: FindingList, chosen: FindingFilter, opened: ListedFinding | None = None) -> None:
     """Draw the findings that match the filters, or why there are none."""
     found = sort_findings(filter(chosen.matches, known.active), links.read_choice(pages.SORT, sorts_of(fleet)))
-    if not known.active and is_clean(fleet):
-        empty.all_equal("No findings.", no_findings_text(fleet))
-    elif not known.active:
+    shown, number = scoped_fleet(fleet, chosen.pool), sum(map(FindingFilter(pool=chosen.pool).matches, known.active))
+    if not number and is_clean(shown):
+        empty.all_equal("No findings.", no_findings_text(shown))
+    elif not number:
         text = markup.text("The lists of skipped and n/a rules below have the reasons.")
         title = markup.bold("No rule on settings was evaluated.")
         st.html(markup.notice("unknown", f"{markup.glyph('unknown', 'unknown:')} {title} {text}"))
     elif not found:
-        number = len(known.active)
         hidden = f"They hide all {number:,} findings." if number > 1 else "They hide the only finding."
         if (since := chosen.new_since) and not any(map(FindingFilter(new_since=since).matches, known.active)):
             hidden += f" None is new since {iso(since)}."
@@ -220,9 +230,11 @@ def draw_page() -> None:
         return
 
     known = known_findings(fleet)
-    draw_head(fleet)
+    pool = links.scope()
+    shown = scoped_fleet(fleet, pool)
+    draw_head(shown, pool)
     chosen = choose(fleet, known)
     draw_findings(fleet, known, chosen)
     draw_rules(fleet, known, chosen)
     name = state.snapshot_name()
-    share.offer(lambda: findings_report(fleet, chosen, name=name))
+    share.offer(lambda: findings_report(shown, chosen, name=name))

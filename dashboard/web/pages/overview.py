@@ -12,7 +12,7 @@ from dashboard.views.blocks import Entries, Section, View
 from dashboard.views.overview import MAP, NUMBERS, POOLS, UNREAD, overview_report, pools_table
 from dashboard.views.plan import PLAN, cause_section
 from dashboard.views.pool_text import pools_by_urgency
-from dashboard.views.scope import only_scope
+from dashboard.views.scope import only_scope, scoped_title
 from dashboard.views.summary import is_consistent
 from dashboard.views.table import sort_names
 from dashboard.web import draw, empty, links, markup, share, state
@@ -28,8 +28,9 @@ def overview_view(fleet: Fleet, name: str, sort: str, pool: str | None) -> View:
         return overview_report(fleet, name, sort)
     part = replace(only_scope(fleet, pool), plan=plan_of(fleet).of_pool(pool))
     view = overview_report(part, name, sort)
-    headline = view.headline.replace("Fleet is consistent", f"{pool} is consistent")
-    return replace(view, headline=headline, context=replace(view.context, filters=((pages.POOL, pool),)))
+    return replace(
+        view, headline=scoped_title(view.headline, pool), context=replace(view.context, filters=((pages.POOL, pool),))
+    )
 
 
 @shared(max_entries=4, has_times=True)

@@ -65,7 +65,8 @@ def draw_page() -> None:
         draw.draw_head(view)
     share.offer(lambda: replicas_report(fleet, choice, rows=rows, name=name))
     if shown.empty:
-        empty.filter_hides_all(f"{count(len(rows), 'replica')} hidden.", links.to(pages.REPLICAS))
+        hidden = len(chosen_rows(rows, ReplicaChoice(pool=choice.pool)))
+        empty.filter_hides_all(f"{count(hidden, 'replica')} hidden.", links.to(pages.REPLICAS))
         return
     (table,) = (each for each in view.parts if each.anchor == TABLE)
     clicked = draw.draw_blocks(table.blocks, "replicas")

@@ -39,10 +39,10 @@ def choose(fleet: Fleet, *, has_path: bool) -> SettingFilter:
         search = st.text_input("Search", **links.bind(pages.SEARCH), placeholder="path or value", width=200, live=True)
     versions = sorted({each.version for each in fleet.replicas if each.version}, key=natural)
     roles = sorted({str(each.role) for each in fleet.replicas})
-    with filter_box.draw_button(pages.POOL, pages.VERSION, pages.ROLE, pages.LABEL):
+    with filter_box.draw_button(pages.VERSION, pages.ROLE, pages.LABEL):
         return SettingFilter(
             search or "",
-            links.draw_select("Pool", pages.POOL, ["all pools", *(each.name for each in fleet.pools)], 250),
+            links.scope(),
             links.draw_select("vLLM", pages.VERSION, ["all versions", *versions], 250),
             links.draw_select("Role", pages.ROLE, ["all roles", *roles], 250),
             st.text_input("Label", **links.bind(pages.LABEL), placeholder="key=value", width=250, live=True) or "",

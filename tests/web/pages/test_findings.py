@@ -195,11 +195,20 @@ def test_a_mistake_in_the_search_is_a_sentence_above_the_list() -> None:
 def test_a_filter_that_only_suppressed_findings_match_says_so() -> None:
     built = inspected_story()
     (suppressed,) = built.inspection.suppressed
-    shown = html(open_page(built, "findings", search=f"rule:{suppressed.rule}", pool=suppressed.pools[0]))
+    shown = html(open_page(built, "findings", search=f"rule:{suppressed.rule} pool:{suppressed.pools[0]}"))
 
     assert "No matches for these filters" in shown
     assert "They hide all 4 findings. 1 suppressed finding, listed below under Suppressed." in shown
     assert '<a href="findings">Clear filters</a>' in shown
+
+
+def test_a_pool_without_findings_says_so_though_others_have_some() -> None:
+    """There is no filter to clear."""
+    shown = html(open_page(inspected_story(), "findings", pool="gemma-27b"))
+
+    assert "<h1>gemma-27b: no findings</h1>" in shown
+    assert "<b>No findings.</b>" in shown
+    assert "Clear filters" not in shown
 
 
 @pytest.mark.parametrize(

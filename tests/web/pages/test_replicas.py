@@ -36,7 +36,8 @@ def test_a_live_page_shows_ages_and_a_still_one_times() -> None:
 def test_filters_are_in_the_url() -> None:
     app = open_page(story(), "replicas", pool="embed-8b", search="state:partial")
     assert app.dataframe[0].value["Replica"].to_list() == ["embed-8b-10"]
-    assert "1 of 40 replicas shown" in html(app)
+    assert "<h1>10 replicas in embed-8b: 1 partial</h1>" in html(app)
+    assert "1 of 10 replicas shown" in html(app)
 
     app = open_page(story(), "replicas", search="http://gemma 03")
     assert app.dataframe[0].value["Replica"].to_list() == ["gemma-27b-03"]
