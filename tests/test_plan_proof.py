@@ -1,7 +1,5 @@
 """The plan against the simulated fleet: the next poll after the restarts of a cause finds what was predicted."""
 
-import shlex
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
@@ -41,23 +39,13 @@ def polled(server: DemoServer) -> Fleet:
     return poll_once(options, DiscoveryResult(tuple(known)))
 
 
-def variables(environment: str) -> Mapping[str, str | None]:
-    """What the lines of a shell set and unset."""
-    found: dict[str, str | None] = {}
-    for line in environment.splitlines():
-        command, words = line.split(" ", 1)
-        name, _, value = words.partition("=")
-        found[name] = None if command == "unset" else "".join(shlex.split(value))
-    return found
-
-
 def restart(server: DemoServer, fix: Fix) -> None:
     for group in fix.groups:
-        paste = group.paste
-        flags = [word for each in paste.flags for word in shlex.split(each)]
+        patch = group.patch
+        words = [word for each in patch.flags for word in each]
         for replica in group.replicas:
             address = str(urlsplit(replica).hostname)
-            server.restart(address, flags, variables(paste.environment), paste.removed, paste.image)
+            server.restart(address, words, dict(patch.variables), patch.removed, patch.image)
 
 
 def test_the_causes_of_the_demo_that_settings_end_are_these() -> None:

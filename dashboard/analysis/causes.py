@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dashboard.analysis.paste import ChangeGroup
+from dashboard.analysis.patch import ChangeGroup
 from dashboard.rules.findings import Finding, Severity
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from dashboard.analysis.assembly import Fleet, by_pool
 from dashboard.analysis.causes import Cause, Fix, Plan
 from dashboard.analysis.changes.comparison import RAN, finding_changes
-from dashboard.analysis.paste import ChangeGroup, in_turn
+from dashboard.analysis.patch import ChangeGroup, patch_of
 from dashboard.analysis.whatif import PoolRestart, change_of_tokens, forecast, restarted_fleet
 from dashboard.analysis.whatif.after import VERSION, document_after, with_derived
 from dashboard.analysis.whatif.findings import known_changes
@@ -27,7 +27,7 @@ MOST_CHOICES = 3  # of one cause
 CHANGED_BY = frozenset(ApplyMethod) - {ApplyMethod.FOLLOWS, ApplyMethod.MISFIT, ApplyMethod.OPEN}
 
 Wanted = dict[str, dict[str, SettingValue]]  # the values to set by replica and path
-Applied = dict[object, tuple[tuple[SettingChange, ...], Document]]  # changes of documents, and these afterwards
+Applied = dict[object, tuple[tuple[SettingChange, ...], Document]]  # changes of a document, and it afterwards
 
 
 class _Proposal(NamedTuple):
@@ -50,8 +50,12 @@ class _PoolGroup(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """One change to price: restarts by pool, parts that are equal and change equally, and the ids of its findings."""
+    """One change to price: what is wanted and restarts, by pool; parts that are equal and change equally.
 
+    `proposing` are the ids of its findings.
+    """
+
+    wanted: Mapping[str, Wanted]
     restarts: Mapping[str, PoolRestart]
     alike: Sequence[Sequence[_PoolGroup]]
     proposing: Collection[str]
@@ -230,14 +234,14 @@ def _change_of(
         if own:
             restarts |= own
             alike[part.content, tuple(_shape(own.get(pool)) for pool in part.pools)].append(part)
-    return _Change(restarts, list(alike.values()), proposing)
+    return _Change(wanted, restarts, list(alike.values()), proposing)
 
 
 def _fix(fleet: Fleet, change: _Change, effect: _Effect) -> Fix:
     restarts = change.restarts.values()
     ranks = [rank for each in restarts for own in forecast(fleet, each).values() for rank in own]
     return Fix(
-        groups=tuple(_groups(restarts)),
+        groups=tuple(_groups(change)),
         fixed=effect.ended,
         new=effect.new,
         open=effect.open,
@@ -306,8 +310,8 @@ def _shape(restart: PoolRestart | None) -> object:
     """Return what a restart changes, the same for pools that change equally."""
     if restart is None:
         return None
-    numbers = Counter(str(each.document) for each in restart.restarting)
-    return tuple(sorted((number, restart.documents[key].id, key) for key, number in numbers.items()))
+    numbers = Counter((str(each.document), restart.documents[each.id].id) for each in restart.restarting)
+    return tuple(sorted(numbers.items()))
 
 
 def _evaluated(fleet: Fleet, restarts: Iterable[PoolRestart], proposing: Collection[str]) -> _Effect:
@@ -317,7 +321,7 @@ def _evaluated(fleet: Fleet, restarts: Iterable[PoolRestart], proposing: Collect
     rule was evaluated on settings. One that no rule can see after the change is open.
     """
     every = list(restarts)
-    after, _ = restarted_fleet(fleet, every)
+    after = restarted_fleet(fleet, every)
     ids = {each.id for restart in every for each in restart.restarting}
     changes = known_changes(finding_changes(fleet, after), fleet, after, ids)
     fixed = {each.finding.id for each in changes.fixed}
@@ -341,17 +345,19 @@ def _not_sharing(fleet: Fleet, pool: str) -> int:
 def _restart(fleet: Fleet, members: Sequence[Replica], wanted: Wanted, known: Applied) -> PoolRestart:
     """Return the restart of some replicas of a pool. Equal documents of pools with equal documents change once."""
     documents = {key: fleet.documents[key] for key in sorted({each.document for each in members if each.document})}
+    pool = tuple(documents)
     changes: dict[str, tuple[SettingChange, ...]] = {}
     after: dict[str, Document] = {}
     for each in members:
-        if each.id not in wanted or str(each.document) in changes:
+        if each.id not in wanted:
             continue
-        document = documents[str(each.document)]
-        own = tuple(_change(document, path, value, documents.values()) for path, value in wanted[each.id].items())
-        key = (document.id, own, *documents)
+        values = tuple(sorted(wanted[each.id].items()))
+        key = (each.document, values, pool)
         if key not in known:
+            document = documents[str(each.document)]
+            own = tuple(_change(document, path, value, documents.values()) for path, value in values)
             known[key] = _applied(document, own, documents.values())
-        changes[document.id], after[document.id] = known[key]
+        changes[each.id], after[each.id] = known[key]
     return PoolRestart(
         tuple(each for each in members if each.id in wanted),
         tuple(each for each in members if each.id not in wanted),
@@ -387,15 +393,20 @@ def _applied(
     return tuple(sorted([*changes, *derived])), after
 
 
-def _groups(restarts: Iterable[PoolRestart]) -> Iterator[ChangeGroup]:
-    """Yield groups of replicas with the same changes, of whatever pools, the largest first."""
+def _groups(change: _Change) -> Iterator[ChangeGroup]:
+    """Yield groups of replicas for which the same is wanted, of whatever pools, the largest first.
+
+    What vLLM derives is no part of what to change.
+    """
     grouped: dict[tuple[SettingChange, ...], list[str]] = defaultdict(list)
     derives: dict[tuple[SettingChange, ...], bool] = {}
-    for restart in restarts:
+    for pool, restart in change.restarts.items():
         for each in restart.restarting:
-            own = restart.changes[str(each.document)]
+            wanted = change.wanted[pool][each.id]
+            own = tuple(one for one in restart.changes[each.id] if one.path in wanted)
             grouped[own].append(each.id)
-            derives[own] = are_derived_sizes(restart.documents[str(each.document)].settings)
+            if own not in derives:
+                derives[own] = are_derived_sizes(restart.documents[each.id].settings)
     for changes, replicas in sorted(grouped.items(), key=lambda item: (-len(item[1]), sorted(item[1]))):
         methods = apply_methods({each.path: each.after for each in changes}, derives_sizes=derives[changes])
-        yield ChangeGroup(tuple(sorted(replicas)), (), changes, methods, *in_turn(changes, methods))
+        yield ChangeGroup(tuple(sorted(replicas)), changes, methods, patch_of(changes, methods))

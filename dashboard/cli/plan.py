@@ -42,5 +42,8 @@ def plan(
     if output == "json":
         put(f"{plan_json(fleet, service.utc_now(), plan=found, indent=2).decode()}\n")
         return
-    view = plan_view(fleet, found, pool or "")
-    put(to_markdown(view) if output == "markdown" else to_terminal(view, width=width(), colour=is_terminal()))
+    if output == "markdown":
+        put(to_markdown(plan_view(fleet, found, pool or "")))
+        return
+    view = plan_view(fleet, found, pool or "", is_short=True)
+    put(to_terminal(view, width=width(), colour=is_terminal()))

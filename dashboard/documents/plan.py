@@ -1,11 +1,12 @@
 """The JSON document of the fix plan: what /api/v1/plan answers and `plan --format json` prints."""
 
+import shlex
 from datetime import datetime
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.causes import Cause, Fix, Plan
-from dashboard.analysis.paste import ChangeGroup
+from dashboard.analysis.patch import ChangeGroup, kubectl_text, llm_d_values, production_stack_values
 from dashboard.analysis.plan import plan_of
 from dashboard.documents import value_object, write_json
 from dashboard.documents.findings import head_of, past_object
@@ -32,13 +33,13 @@ def _cause_object(fleet: Fleet, cause: Cause) -> dict[str, Any]:
         "replicas": cause.replicas,
         "findings": [each.id for each in cause.findings],
         "remedies": list(dict.fromkeys(each.remedy.sentence for each in cause.findings)),
-        "fixes": list(map(_fix_object, cause.fixes)),
+        "fixes": [_fix_object(fleet, each) for each in cause.fixes],
     }
 
 
-def _fix_object(fix: Fix) -> dict[str, Any]:
+def _fix_object(fleet: Fleet, fix: Fix) -> dict[str, Any]:
     return {
-        "changes": list(map(_group_object, fix.groups)),
+        "changes": [_group_object(fleet, each) for each in fix.groups],
         "fixed": [each.id for each in fix.fixed],
         "new": [{"rule": each.rule, "severity": each.severity, "sentence": each.sentence} for each in fix.new],
         "known_after_restart": [each.id for each in fix.open],
@@ -47,17 +48,18 @@ def _fix_object(fix: Fix) -> dict[str, Any]:
     }
 
 
-def _group_object(group: ChangeGroup) -> dict[str, Any]:
-    paste = group.paste
+def _group_object(fleet: Fleet, group: ChangeGroup) -> dict[str, Any]:
+    patch, members = group.patch, [fleet.by_id[each] for each in group.replicas]
     return {
         "replicas": group.replicas,
         "settings": [
             {"path": each.path, "before": value_object(each.before), "after": value_object(each.after)}
             for each in group.changes
         ],
-        "flags": paste.flags,
-        "flags_to_remove": paste.removed,
-        "environment": paste.environment,
-        "image": paste.image,
-        "helm": paste.helm,
+        "flags": list(map(shlex.join, patch.flags)),
+        "flags_to_remove": patch.removed,
+        "environment": [{"name": each.name, "value": each.value} for each in patch.variables],
+        "image": patch.image,
+        "kubectl": kubectl_text(patch, members),
+        "helm": {"production_stack": production_stack_values(patch), "llm_d": llm_d_values(patch, members)},
     }

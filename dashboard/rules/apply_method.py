@@ -1,4 +1,4 @@
-"""How each setting is changed, and what to paste for it: for remedies and what-ifs."""
+"""How each setting is changed, and what sets it: for remedies and the fix plan."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -11,8 +11,7 @@ from dashboard.fleet import Baseline, Setting, SettingValue, Source, State
 from dashboard.fleet.formatting import joined
 from dashboard.rules.capacity.graphs import LARGEST, MODES, SEQS, SIZES, SPECULATED, TOKENS, are_derived_sizes
 from dashboard.rules.connector_options import native
-from dashboard.rules.findings import Snippet
-from dashboard.rules.remedy import SERVED_NAMES, flag_of, is_default, pasteable
+from dashboard.rules.remedy import SERVED_NAMES, Assignment, assignment, flag_of, is_default
 from vllm_fleet_provider.shared.identity import EVENT_ADDRESSES, EVENT_TOPIC, NO_PORT, PATHS_OF_FILES
 
 VERSION = "version"
@@ -168,11 +167,11 @@ def _method(path: str, wanted: SettingValue, changed: AbstractSet[str], *, deriv
     return ApplyMethod.FLAG if is_set else ApplyMethod.NO_FLAG
 
 
-def snippet_for(path: str, wanted: SettingValue) -> Snippet | None:
-    """Return what to paste for a value; None where nothing can be pasted."""
+def assignment_for(path: str, wanted: SettingValue) -> Assignment | None:
+    """Return what sets a value; None where nothing can be pasted."""
     if path == GRAPH_MODE:
         wanted = wanted._replace(value=MODES.get(wanted.value, wanted.value))
-    return pasteable(path, wanted)
+    return assignment(path, wanted)
 
 
 def removable_flags(paths: Iterable[str]) -> tuple[str, ...]:

@@ -17,12 +17,12 @@ from dashboard.rules.apply_method import (
     VERSION,
     ApplyMethod,
     apply_methods,
+    assignment_for,
     manual_methods,
     open_sources,
     paths_after_image,
     removable_flags,
     removable_text,
-    snippet_for,
 )
 from dashboard.rules.capacity.graphs import are_derived_sizes
 from dashboard.rules.domain import ImpactContext
@@ -93,7 +93,7 @@ def deviates_from_baseline(pool: PoolSubject) -> Iterator[Draft]:
 def _methods(
     pool: PoolSubject, baseline: Baseline, replica: str, deviating: Sequence[Deviation]
 ) -> Mapping[str, ApplyMethod]:
-    """Return how each setting is changed on one replica, as a what-if of the baseline does it."""
+    """Return how each setting is changed on one replica, as the fix plan does it."""
     member = next(each for each in pool.members if each.id == replica)
     wanted = {each.path: each.wanted for each in deviating}
     after = {path: Setting(*each, Source.SERVER_INFO) for path, each in wanted.items()}
@@ -120,12 +120,13 @@ def _draft(
         ]
     later = paths_after_image(methods)
     pasted = [each for each in deviating if each.path not in later and methods[each.path] in _PASTED]
-    snippets = [snippet_for(each.path, each.wanted) for each in pasted]
+    found = [assignment_for(each.path, each.wanted) for each in pasted]
+    steps = " ".join(_steps(baseline, deviating, methods))
     return Draft(
         replicas,
         _text(baseline, deviating),
         tuple(evidence),
-        remedy.of_snippets(snippets, " ".join(_steps(baseline, deviating, methods)))._replace(
+        remedy.of_snippets([each.snippet for each in found if each], steps)._replace(
             ways=(Way(tuple((each.path, each.wanted) for each in pasted)),) if pasted else ()
         ),
         severity=None if is_hashing else Severity.WARNING,

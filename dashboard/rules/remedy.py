@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from packaging.version import Version
 
@@ -42,31 +43,58 @@ def of_snippets(optional: Iterable[Snippet | None], sentence: str) -> Remedy:
     return Remedy(sentence, (*([Snippet("flag", flags)] if flags else []), *rest))
 
 
+class Assignment(NamedTuple):
+    """What sets a value; `kind` is that of a snippet.
+
+    `words` are those of a flag with its values, of a variable its name and unless it is unset its value, an image, or
+    those of a command.
+    """
+
+    kind: str
+    words: tuple[str, ...]
+
+    @property
+    def snippet(self) -> Snippet:
+        """Return it as text to paste."""
+        if self.kind == "yaml":
+            return Snippet(self.kind, f"image: {self.words[0]}")
+        if self.kind != "env":
+            return Snippet(self.kind, shlex.join(self.words))
+        name, *values = self.words
+        return Snippet(self.kind, f"export {name}={shlex.quote(values[0])}" if values else f"unset {name}")
+
+
 def pasteable(path: str, value: SettingValue) -> Snippet | None:
     """Return the snippet that sets one value; None where there is none, such as for an option that is not set."""
+    found = assignment(path, value)
+    return found.snippet if found else None
+
+
+def assignment(path: str, value: SettingValue) -> Assignment | None:
+    """Return what sets one value; None as in `pasteable`."""
     section, _, name = path.rpartition(".")
     if section == "env" and (value.state is State.NULL or is_default(path, value)):
-        return Snippet("env", f"unset {name}")
+        return Assignment("env", (name,))
     if value.state is not State.REPORTED or NO_PORT in value.value:
         return None
     loaded = json.loads(value.value)
     if section == "env":
         loaded = sorted(loaded, key=_word) if path in IN_ANY_ORDER and isinstance(loaded, list) else loaded
-        return Snippet("env", f"export {name}={shlex.quote(_variable(loaded))}")
+        return Assignment("env", (name, _variable(loaded)))
     if path in {"version", *PACKAGES}:
         return _software(path, build(str(loaded)))
     if path == SERVED_NAMES:
-        return Snippet("flag", f"--served-model-name {_words(loaded)}")
+        return Assignment("flag", ("--served-model-name", *_words(loaded)))
     flag = flag_of(path)
-    return Snippet("flag", _flag(flag, loaded)) if flag else None
+    return Assignment("flag", _flag(flag, loaded)) if flag else None
 
 
-def _software(path: str, known: Version | None) -> Snippet | None:
+def _software(path: str, known: Version | None) -> Assignment | None:
     """Return what installs a version of vLLM or of a package; None for a build that no registry has."""
     if path in PACKAGES:
-        return Snippet("shell", f"pip install {shlex.quote(f'{PACKAGES[path]}=={known}')}") if known else None
+        return Assignment("shell", ("pip", "install", f"{PACKAGES[path]}=={known}")) if known else None
     is_tag = known is not None and not known.is_prerelease and known.local is None and span(str(known)) is not None
-    return Snippet("yaml", f"image: {IMAGE}:v{known}") if is_tag else None
+    return Assignment("yaml", (f"{IMAGE}:v{known}",)) if is_tag else None
 
 
 def declaration(pool: str, *lines: str) -> Snippet:
@@ -99,13 +127,13 @@ def lever(path: str) -> str:
     return path.removeprefix("env.") if path.startswith("env.") else flag_of(path) or path
 
 
-def _flag(flag: str, value: object) -> str:
+def _flag(flag: str, value: object) -> tuple[str, ...]:
     if isinstance(value, bool):
         dotted = "." in flag
-        return f"{flag} {str(value).lower()}" if dotted else f"--{'' if value else 'no-'}{flag.removeprefix('--')}"
+        return (flag, str(value).lower()) if dotted else (f"--{'' if value else 'no-'}{flag.removeprefix('--')}",)
     if isinstance(value, list) and "." not in flag:
-        return f"{flag} {_words(value)}"
-    return f"{flag} {shlex.quote(_word(value))}"
+        return (flag, *_words(value))
+    return (flag, _word(value))
 
 
 def _variable(value: object) -> str:
@@ -115,8 +143,8 @@ def _variable(value: object) -> str:
     return ",".join(map(_word, value)) if isinstance(value, list) else _word(value)
 
 
-def _words(value: object) -> str:
-    return " ".join(shlex.quote(_word(each)) for each in (value if isinstance(value, list) else [value]))
+def _words(value: object) -> tuple[str, ...]:
+    return tuple(map(_word, value if isinstance(value, list) else [value]))
 
 
 def _word(value: object) -> str:

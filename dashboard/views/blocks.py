@@ -75,6 +75,7 @@ class Entry:
 
     `anchor` is its id in an export, which links name. `link` is the page about it: its head is a link there.
     `fold` is the title under which a page folds the lines from the second on and the snippets; empty: all is open.
+    Without lines it is drawn in place of the head.
     `where` is a column of a grid, see Entries; `is_current`: it is the one that is open.
     """
 

@@ -1,15 +1,15 @@
-"""The page Compare: how the replicas of one pool differ, what its cells open, and what would change if they did not."""
+"""The page Compare: how the replicas of one pool differ, what ends that, and what its cells open."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
 from dashboard.analysis.assembly import Fleet, only_replicas
 from dashboard.analysis.kv_transfer import transfer_text
+from dashboard.analysis.plan import plan_of
 from dashboard.analysis.sharing_text import sharing_lines
-from dashboard.analysis.whatif import WhatIf
 from dashboard.compare import MAJORITY, Reference, ReferenceKind, holders
 from dashboard.compare.columns import REFERENCE_NOTE, MatrixColumn
 from dashboard.compare.encoding import lookup_setting
@@ -51,8 +51,9 @@ from dashboard.views.finding_list import FindingFilter, fix_groups, full_entries
 from dashboard.views.finding_text import rule_title
 from dashboard.views.help import COHORT, REFERENCE, glossary
 from dashboard.views.names import brief, names_of, replica_names, replica_text, slug
-from dashboard.views.pages import CHOSEN, COLUMNS, CONVERGE, ORIGIN, POOL, SEARCH, SECTION, SHOW
+from dashboard.views.pages import CHOSEN, COLUMNS, ORIGIN, POOL, SEARCH, SECTION, SHOW
 from dashboard.views.pages import REFERENCE as REFERENCE_CHOICE
+from dashboard.views.plan import changes_section, pool_section
 from dashboard.views.pool_comparison import (
     DECIDES,
     ONLY_DIFFERENCES,
@@ -76,7 +77,6 @@ from dashboard.views.pool_text import router_section, sharing_blocks, sharing_se
 from dashboard.views.setting import origin_text, origins_text
 from dashboard.views.since import since_cell, since_paragraphs
 from dashboard.views.table import Field, to_table
-from dashboard.views.whatif import whatif_section
 from dashboard.vllm.field_reference import known_sentences
 
 NO_NOTES: Mapping[str, str] = MappingProxyType({})
@@ -86,10 +86,8 @@ SHARING, PAIRS, SETTINGS, DECIDING = "prefix-sharing", "cohort-pairs", "settings
 NOT_REPEATED = "Other settings that decide it are in the table above."
 
 
-def compare_report(
-    fleet: Fleet, pool: str, choice: SettingChoice = ONLY_DIFFERENCES, *, what: WhatIf | None = None, name: str = ""
-) -> View:
-    """Return how the replicas of a pool differ, as chosen. `what` is a what-if, `name` is the snapshot's."""
+def compare_report(fleet: Fleet, pool: str, choice: SettingChoice = ONLY_DIFFERENCES, *, name: str = "") -> View:
+    """Return how the replicas of a pool differ, as chosen, and what ends that. `name` is the snapshot's."""
     own = pool_named(fleet, pool)
     members = members_of(fleet, own)
     settings, deciding = compare_chosen(fleet, own, choice)
@@ -101,13 +99,14 @@ def compare_report(
         context=context_of(fleet, name=name, filters=[(POOL, own.name), *_filters(choice)]),
         parts=(
             sharing_section(fleet, own),
+            *pool_section(fleet, pool),
             settings_section(settings, members, choice),
             *deciding_section(settings, deciding),
             *router_section(fleet, own),
             Section("cohorts", "Cohorts", (cohorts,), is_exported_only=True),
             _findings(fleet, own),
-            *((whatif_section(fleet, what),) if what else ()),
             glossary((COHORT, REFERENCE)),
+            *changes_section(fleet, plan_of(fleet).of_pool(pool)),
         ),
     )
 
@@ -342,7 +341,10 @@ def cohort_blocks(fleet: Fleet, pool: Pool, own: Cohort) -> tuple[Block, ...]:
     blocks += trait_paragraphs(fleet, own.replicas, [pool.name])
     if own.read_in_part:
         blocks.append(Paragraph((Piece("Incomplete data: "), *replica_text(own.read_in_part, names, MOST_NAMES))))
-    return (*blocks, *_next(pool, own.letter))
+    if len(pool.cohorts) > 1:
+        compared = page(pages.COMPARE, **{POOL: pool.name, REFERENCE_CHOICE: own.letter})
+        blocks.append(Paragraph((Piece(f"Compare with {own.letter}", link=compared),)))
+    return tuple(blocks)
 
 
 def _finding_entry(finding: Finding) -> Entry:
@@ -386,16 +388,3 @@ def _value_entry(
         snippets.append("\n".join(whole_text(text, State.REPORTED) for text in reported[:MOST_TEXTS]))
         lines.append(plain("Only the part shown first is compared; the second is as reported."))
     return Entry(Tone.PLAIN, head, lines=tuple(lines), snippets=tuple(snippets))
-
-
-def _next(pool: Pool, letter: str) -> Iterator[Paragraph]:
-    if len(pool.cohorts) > 1:
-        compared = page(pages.COMPARE, **{POOL: pool.name, REFERENCE_CHOICE: letter})
-        converged = page(pages.COMPARE, **{POOL: pool.name, CONVERGE: letter})
-        yield Paragraph(
-            (
-                Piece(f"Compare with {letter}", link=compared),
-                Piece(" · "),
-                Piece(f"What if all were like {letter}", link=converged),
-            )
-        )

@@ -11,7 +11,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note, Replica, cohort_letters
 from dashboard.fleet.formatting import count, iso, joined, natural, shortlist
 from dashboard.fleet.history import Sighting
-from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, join_texts, plain, replica, section
+from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, join_texts, plain, replica
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import CohortShare, Finding, Inspection, Remedy, Severity
 from dashboard.views.blocks import Entries, Entry, Tone
@@ -19,7 +19,6 @@ from dashboard.views.filters import EVERYTHING, FilterKey, Search
 from dashboard.views.finding_text import (
     MOST_PLACES,
     are_few,
-    assumed,
     findings_data,
     has_several_pools,
     note_lines,
@@ -45,8 +44,6 @@ from dashboard.views.since import (
     whole_since_pieces,
 )
 
-MOST_TOP = 8  # groups in the list of top findings
-UNREACHABLE = "ID-05"  # not among the top findings: unreachable replicas have their own list
 FindingGroup = Sequence["ListedFinding"]  # findings of one rule on the same settings, whatever the pools and values
 
 
@@ -195,22 +192,6 @@ def _row_time(sighting: Sighting | None, times: Collection[datetime]) -> Text:
     if sighting is None or len(times) > 1:
         return since_pieces(sighting)
     return () if sighting.absent_at is None else (Piece(" "), Piece("new", Style.TAG))
-
-
-def brief_entries(groups: Iterable[FindingGroup], names: Mapping[str, str], *, is_linked: bool = False) -> Entries:
-    """Return findings with their cause. `is_linked`: one line each, which leads to the full entry in the same view."""
-    items: list[Entry] = []
-    every: list[ListedFinding] = []
-    for group in groups:
-        findings, key = _findings(group), group[0].key
-        first = findings[0]
-        link = section(finding_anchor(key)) if is_linked else Link(Kind.FINDING, key)
-        limits = [*filter(None, [assumed(first)]), *(["Rollout in progress."] if first.is_rollout else [])]
-        side = (*side_of(findings, names), *since_pieces(newest_of(group), before="\n"))
-        lines = () if is_linked else (with_code(first.why), *map(plain, limits))
-        items.append(Entry(Tone(first.severity), head_of(findings, link), side, lines))
-        every += group
-    return Entries(tuple(items), lambda: findings_data(_findings(every), names, sightings_of(every)))
 
 
 def full_entries(
@@ -392,13 +373,6 @@ def fix_groups(listed: Iterable[ListedFinding]) -> list[FindingGroup]:
 
 def newest_of(group: FindingGroup) -> Sighting | None:
     return newest(each.sighting for each in group)
-
-
-def top_findings(known: FindingList) -> list[FindingGroup]:
-    """Return the worst groups; those of severity info only if there is nothing worse."""
-    candidates = [each for each in known.active if each.finding.rule != UNREACHABLE]
-    important = [each for each in candidates if each.finding.severity is not Severity.INFO]
-    return group_findings(important or candidates)[:MOST_TOP]
 
 
 def _listed(

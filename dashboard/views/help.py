@@ -58,8 +58,9 @@ TOPICS: Mapping[str, tuple[str, str]] = {  # of each page: the question that it 
     pages.OVERVIEW: (
         "Is the fleet healthy, and what is first?",
         (
-            "The number is the share of replicas that share prefixes with their pool. The map has a cell for each "
-            "replica by its worst finding: Tab, arrow keys, Enter. A click on a column title sorts the pools."
+            "The number is the share of replicas that share prefixes with their pool. A cause of the fix plan opens "
+            "with its patch, the text for a ticket, and how to accept it. The map has a cell for each replica by its "
+            "worst finding: Tab, arrow keys, Enter. A click on a column title sorts the pools."
         ),
     ),
     pages.FINDINGS: (
@@ -74,7 +75,7 @@ TOPICS: Mapping[str, tuple[str, str]] = {  # of each page: the question that it 
         "Which settings differ within a pool, and can its replicas share prefixes?",
         (
             "A column is a cohort or a replica, the reference is first. A click on a value shows its replicas, its "
-            "origin and what vLLM declares. What if shows the effect of converging to another cohort or the baseline."
+            "origin and what vLLM declares. Plan the fix lists the causes of the pool: what to paste, and what it ends."
         ),
     ),
     pages.CAPACITY: (

@@ -5,17 +5,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.plan import plan_of
 from dashboard.capacity.sums import PoolCapacity
-from dashboard.fleet import Basis, Coverage, Pool, Replica, Role, formatting
+from dashboard.fleet import Basis, Pool, Replica, Role, formatting
 from dashboard.fleet.formatting import count
-from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
-from dashboard.rules.findings import Severity
+from dashboard.fleet.pieces import Kind, Link, Piece, page
 from dashboard.views import pages
 from dashboard.views.blocks import (
     Cell,
     Figure,
     Figures,
-    Paragraph,
     Section,
     Table,
     Tone,
@@ -25,11 +24,10 @@ from dashboard.views.blocks import (
 from dashboard.views.capacity_text import device_words
 from dashboard.views.context import context_of
 from dashboard.views.excluded import unread_entries
-from dashboard.views.filters import write_filter
 from dashboard.views.fleet_map import fleet_map, row_text
 from dashboard.views.help import BASIS, COHORT, POOL, SHARE, glossary
 from dashboard.views.names import brief
-from dashboard.views.plan import plan_section
+from dashboard.views.plan import changes_section, plan_section
 from dashboard.views.pool_comparison import worst_by_path
 from dashboard.views.pool_text import (
     is_doubtful,
@@ -39,15 +37,10 @@ from dashboard.views.pool_text import (
     verdict_text,
     versions_text,
 )
-from dashboard.views.replicas import INCOMPLETE
 from dashboard.views.summary import (
-    count_read,
     fleet_lead,
     incomplete_replicas,
-    incomplete_text,
     is_consistent,
-    is_split,
-    no_findings_sentences,
     sharing_lead,
     sharing_title,
     tally_text,
@@ -63,7 +56,7 @@ def overview_report(fleet: Fleet, name: str = "", sort: str = "") -> View:
     """Return the view of a fleet. `name` is the snapshot's; `sort` is one of the table of pools, empty: by urgency."""
     unread = incomplete_replicas(fleet)
     pools = pools_by_urgency(fleet)
-    parts = [Section(NUMBERS, "Summary", (Figures(summary_figures(fleet)),)), _plan(fleet)]
+    parts = [Section(NUMBERS, "Summary", (Figures(summary_figures(fleet)),)), plan_section(fleet)]
     if fleet.pools:
         note = (Piece("one cell per replica, by its worst finding "), Piece("As a table", link=page(pages.REPLICAS)))
         parts.append(Section(MAP, "Fleet", (fleet_map(fleet, pools),), note=note))
@@ -73,20 +66,17 @@ def overview_report(fleet: Fleet, name: str = "", sort: str = "") -> View:
     return View(
         title="Overview",
         headline=sharing_title(fleet),
-        lead=more_words(fleet, pools) if _is_unknown(fleet) else sharing_lead(fleet),
+        lead=overview_lead(fleet, pools),
         context=context_of(fleet, name=name),
-        parts=(*parts, glossary((SHARE, POOL, COHORT, BASIS))),
+        parts=(*parts, glossary((SHARE, POOL, COHORT, BASIS)), *changes_section(fleet, plan_of(fleet))),
     )
 
 
-def _is_unknown(fleet: Fleet) -> bool:
-    """Return whether there is no number to show."""
+def overview_lead(fleet: Fleet, pools: Iterable[Pool]) -> str:
+    """Return what the headline leaves out, pools in the given order."""
     counts = fleet.prefix_sharing
-    return not is_consistent(fleet) and counts.unknown == counts.counted
-
-
-def more_words(fleet: Fleet, pools: Iterable[Pool]) -> str:
-    """Return the counts of findings and their consequences, pools in the given order."""
+    if is_consistent(fleet) or counts.unknown < counts.counted:
+        return sharing_lead(fleet)
     needed = {pool.name: fleet.sharing[pool.name] for pool in pools if fleet.uses_prefixes(pool.name)}
     unshared = [name for name, verdict in needed.items() if verdict.is_certain]
     doubtful = [name for name, verdict in needed.items() if is_doubtful(verdict)]
@@ -94,77 +84,11 @@ def more_words(fleet: Fleet, pools: Iterable[Pool]) -> str:
     return fleet_lead(fleet, unshared, doubtful=doubtful, suppressed=suppressed)
 
 
-def calm_paragraph(fleet: Fleet) -> Paragraph:
-    """Return what "no findings" is based on; unknown where no settings were read."""
-    if not count_read(fleet):
-        return Paragraph(plain("No pool reports its settings, so no rule was evaluated."), Tone.UNKNOWN)
-    first, *rest = no_findings_sentences(fleet)
-    return Paragraph((Piece(first, Style.STRONG), Piece("".join(f" {each}" for each in rest))), Tone.GOOD)
-
-
 def summary_figures(fleet: Fleet) -> tuple[Figure, ...]:
     """Return the figures next to the headline: what its lead does not count."""
     rollouts = len(fleet.inspection.rollouts)
     progress = Figure("Rollouts", f"{rollouts:,}", "in progress", link=page(pages.CHANGES))
     return (*([progress] if rollouts else []), _capacity(fleet))
-
-
-def overview_figures(fleet: Fleet) -> tuple[Figure, ...]:
-    """Return the six numbers of a fleet in reading order, with links to the pages that list what they count."""
-    return (
-        _replicas(fleet.coverage),
-        _pools(fleet),
-        _findings(fleet, Severity.CRITICAL, "Critical"),
-        _findings(fleet, Severity.WARNING, "Warnings"),
-        _unknown(fleet),
-        _capacity(fleet),
-    )
-
-
-def _plan(fleet: Fleet) -> Section:
-    """Return the fix plan; without a finding what that is based on."""
-    found = plan_section(fleet)
-    return found if fleet.inspection.findings else replace(found, content=(calm_paragraph(fleet),), note=())
-
-
-def _replicas(counts: Coverage) -> Figure:
-    parts = [f"{counts.down:,} down" if counts.down else "", f"{counts.partial:,} partial" if counts.partial else ""]
-    states = " · ".join(filter(None, parts)) or "all up"
-    number = f"{counts.answered:,} / {counts.targets:,}"
-    return Figure("Replicas", number, states, link=page(pages.REPLICAS))
-
-
-def _pools(fleet: Fleet) -> Figure:
-    split, read, total = sum(map(is_split, fleet.pools)), count_read(fleet), len(fleet.pools)
-    counts = ((split, "split"), (read - split, "uniform"), (total - read, "not reported"))
-    note = ", ".join(f"{number:,} {what}" for number, what in counts if number) or "no model reported"
-    return Figure("Pools", f"{total:,}", note)
-
-
-def _findings(fleet: Fleet, severity: Severity, label: str) -> Figure:
-    number = getattr(fleet.inspection.tally, severity)
-    found = fleet.frames.findings
-    own = found[found["severity"] == severity]
-    pools = own["pools"][~own["is_suppressed"]].explode().nunique()
-    suppressed = int(own["is_suppressed"].sum())
-    notes = [f"in {count(pools, 'pool')}"] if pools else []
-    notes += [f"{suppressed:,} suppressed"] if suppressed else []
-    note = " · ".join(notes) or ("no findings" if count_read(fleet) else "not evaluated")
-    link = page(pages.FINDINGS, search=write_filter("severity", severity))
-    return Figure(label, f"{number:,}", note, Tone(severity) if number else Tone.PLAIN, link)
-
-
-def _unknown(fleet: Fleet) -> Figure:
-    number = fleet.coverage.partial + fleet.coverage.down
-    if number:
-        note = "replicas with incomplete data" if number > 1 else "replica with incomplete data"
-        return Figure(
-            "Unknown", f"{number:,}", note, Tone.UNKNOWN, page(pages.REPLICAS, search=write_filter("state", INCOMPLETE))
-        )
-    lacking = incomplete_text(fleet.inspection)
-    return Figure(
-        "Unknown", "–" if lacking else "0", lacking or "data complete", Tone.UNKNOWN if lacking else Tone.PLAIN
-    )
 
 
 def _capacity(fleet: Fleet) -> Figure:

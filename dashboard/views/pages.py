@@ -73,7 +73,6 @@ NEW = "new"  # a range of time in which findings and differences came
 RULES = "rules"  # outcomes of rules to list
 FROM, TO = "from", "to"  # the two fleets of a comparison: the id of a snapshot, a time, or live
 MANAGE = "manage"  # the snapshot whose dialog is open
-CONVERGE = "converge"  # the target of a what-if
 CHECK, BASELINE = "check", "baseline"  # the dialog for baselines is open
 CAUSE = "cause"  # of the fix plan: the key of the one that is open
 RANGE = "range"  # of a timeline
@@ -83,14 +82,14 @@ MEETING = "meeting"  # of the review: one section a screen, named by SECTION
 _OWN: dict[str, set[str]] = {
     OVERVIEW: {SORT, CAUSE},
     FINDINGS: {SEARCH, RULES, FINDING, SORT},
-    COMPARE: {CHOSEN, SHOW, SEARCH, SECTION, ORIGIN, REFERENCE, COLUMNS, PATH, COHORT, CHECK, CONVERGE, RANGE},
+    COMPARE: {CHOSEN, SHOW, SEARCH, SECTION, ORIGIN, REFERENCE, COLUMNS, PATH, COHORT, CHECK, CAUSE, RANGE},
     CAPACITY: {MEASURE, LENGTH, PER},
     REPLICAS: {SEARCH, SORT, COLUMNS},
     SETTINGS: {SEARCH, PATH, VERSION, ROLE, LABEL, RANGE},
     STATUS: set(),
     HELP: {ABOUT},
     REPLICA_PAGE: {REPLICA, TAB, SETTING, SECTION, SHOW, RANGE},
-    REVIEW: {FROM, NEW, SORT, MEETING, SECTION},
+    REVIEW: {FROM, NEW, SORT, MEETING, SECTION, CAUSE},
     SNAPSHOTS: {SEARCH, MANAGE},
     TIMELINE: {RANGE},
     CHANGES: {FROM, TO, PATH, REPLICA},
@@ -98,7 +97,8 @@ _OWN: dict[str, set[str]] = {
 KNOWN = {page: {POOL, *own} for page, own in _OWN.items()}  # the pool is the scope of all pages: the header shows it
 SCOPED = {OVERVIEW, FINDINGS, COMPARE, CAPACITY, REPLICAS, SETTINGS, TIMELINE}  # pages of all pools or of that one
 
-DIALOGS = {OVERVIEW: (CAUSE,), COMPARE: (PATH, COHORT, CHECK), SNAPSHOTS: (MANAGE,)}  # choices that open a dialog
+# Choices that open a dialog.
+DIALOGS = {OVERVIEW: (CAUSE,), COMPARE: (PATH, COHORT, CHECK, CAUSE), REVIEW: (CAUSE,), SNAPSHOTS: (MANAGE,)}
 
 # Choices that every page reads: navigate.js and `links.to` add them to each link.
 SNAPSHOT = "snapshot"  # the snapshot to show

@@ -1,64 +1,187 @@
 """The fix plan: causes with their changes and predicted effect, on pages, in exports and on the command line."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.causes import Cause, Fix, Plan
-from dashboard.analysis.paste import ChangeGroup, Paste
+from dashboard.analysis.patch import (
+    LLM_D,
+    PRODUCTION_STACK,
+    ChangeGroup,
+    Patch,
+    environment_lines,
+    kubectl_text,
+    llm_d_values,
+    production_stack_values,
+)
 from dashboard.analysis.plan import plan_of
-from dashboard.fleet.formatting import count, joined, shortlist
-from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, join_texts, page, plain, pool, shortlist_texts
+from dashboard.fleet import Replica
+from dashboard.fleet.formatting import SOME, count, joined, middle_cut, one_line, short, shortlist
+from dashboard.fleet.pieces import (
+    Kind,
+    Link,
+    Piece,
+    Style,
+    Text,
+    join_texts,
+    page,
+    plain,
+    pool,
+    shortlist_texts,
+    to_plain,
+)
+from dashboard.rules.apply_method import IMAGE_FIRST, ApplyMethod, removable_text
 from dashboard.rules.findings import Finding, Severity
 from dashboard.views import pages
-from dashboard.views.blocks import Block, Entries, Entry, Paragraph, Section, Tone, View
+from dashboard.views.blocks import Block, Entries, Entry, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
+from dashboard.views.filters import write_filter
 from dashboard.views.finding_list import text_of
 from dashboard.views.finding_text import rule_title, with_code
-from dashboard.views.names import MOST_NAMED, brief, names_of, replica_names, replica_text, slug
-from dashboard.views.summary import found_text
-from dashboard.views.whatif import paste_notes, pasted, span_text
+from dashboard.views.names import MOST_NAMED, brief, names_of, replica_names, replica_text
+from dashboard.views.summary import count_read, found_text, no_findings_sentences
+from dashboard.views.table import Field, to_data
 
-PLAN = "plan"  # anchor
+PLAN, CHANGES = "plan", "plan-changes"  # anchors
 MOST_CAUSES = 5  # of the first screen
+MOST_OF_POOL = 3  # above the settings of Compare
 MOST_POOLS = 2  # of a title by name
 MOST_VALUES = 3  # flags and variables of a title
+LONGEST = 60  # characters of a path in a sentence
 NOT_PREDICTED = "effect not predicted"
 READ_ONLY = "Nothing is changed from here: paste the change, restart the replicas, look again."
 NO_CAUSES = "No findings: nothing to fix"
+NOTHING_TO_PASTE = "Nothing to paste."
+Choices = tuple[tuple[str, str], ...]
+ANOTHER_LINE = " \\\n"  # all flags can be pasted behind `vllm serve`, one a line
+NOTES = {
+    ApplyMethod.BY_HAND: "Set by hand: {}. The value shown leaves out values of each replica.",
+    ApplyMethod.CHOICE: "Choose a value within the agreed range: {}. The one shown is the nearest.",
+    ApplyMethod.MISFIT: "Fix the baseline: it has text where vLLM has a number or a switch, for {}.",
+    ApplyMethod.OPEN: "Remove from the baseline, or ignore, settings derived from several agreed values: {}.",
+}
 
 
-def plan_section(fleet: Fleet, most: int = MOST_CAUSES) -> Section:
-    """Return the first causes of a fleet's plan, a line each that opens the cause, and how many more there are."""
+def plan_section(fleet: Fleet, target: str = pages.OVERVIEW) -> Section:
+    """Return the first causes of a fleet's plan, a line each that opens the cause on a page, and how many more.
+
+    Without findings what that is based on.
+    """
     plan = plan_of(fleet)
-    numbered = list(enumerate(plan.causes, 1))
-    shown, rest = numbered[:most], numbered[most:]
+    if not plan.causes:
+        return Section(PLAN, "Fix plan", (_calm_paragraph(fleet),))
     every = Piece(f"All {count(len(fleet.inspection.findings), 'finding')}", link=page(pages.FINDINGS))
-    more = Section("plan-more", f"{len(rest):,} more", (_cause_entries(rest),), is_aside=True)
-    note = (Piece(f"{plan_text(plan)} "), every)
-    return Section(PLAN, "Fix plan", (_cause_entries(shown),), (more,) if rest else (), note=note)
+    return _section("Fix plan", plan, [_brief(*each, target) for each in enumerate(plan.causes, 1)], every, MOST_CAUSES)
+
+
+def _calm_paragraph(fleet: Fleet) -> Paragraph:
+    """Return what "no findings" is based on; unknown where no settings were read."""
+    if not count_read(fleet):
+        return Paragraph(plain("No pool reports its settings, so no rule was evaluated."), Tone.UNKNOWN)
+    first, *rest = no_findings_sentences(fleet)
+    return Paragraph((Piece(first, Style.STRONG), Piece("".join(f" {each}" for each in rest))), Tone.GOOD)
+
+
+def pool_section(fleet: Fleet, name: str) -> tuple[Section, ...]:
+    """Return the causes with findings in a pool, and how much of each is in it; empty without any."""
+    plan = plan_of(fleet).of_pool(name)
+    members = {each.id for each in fleet.replicas if each.pool == name}
+    items = []
+    for number, cause in enumerate(plan.causes, 1):
+        entry, total = _brief(number, cause, pages.COMPARE, ((pages.POOL, name),)), len(cause.replicas)
+        here = len(members.intersection(cause.replicas))
+        rest = (Piece(f" {here:,} of {count(total, 'replica')} in this pool.", Style.MUTED),) if here < total else ()
+        items.append(replace(entry, lines=((*entry.lines[0], *rest),)))
+    own = sum(name in each.pools for each in fleet.inspection.findings)
+    every = Piece(f"All {count(own, 'finding')}", link=page(pages.FINDINGS, pool=name))
+    return (_section("Plan the fix", plan, items, every, MOST_OF_POOL),) if items else ()
+
+
+def _section(title: str, plan: Plan, items: Sequence[Entry], every: Piece, most: int) -> Section:
+    first, rest = (
+        Entries(tuple(items[part]), partial(_data, plan.causes[part]), test_id="cause")
+        for part in (slice(most), slice(most, None))
+    )
+    more = Section("plan-more", f"{len(rest.items):,} more", (rest,), is_aside=True)
+    return Section(
+        PLAN,
+        title,
+        (first,),
+        (more,) if rest.items else (),
+        note=(Piece(f"{plan_text(plan)} "), every),
+    )
+
+
+class _Row(NamedTuple):
+    """One group of changes for programs; None: an action."""
+
+    cause: Cause
+    group: ChangeGroup | None
+
+    @property
+    def patch(self) -> Patch:
+        return self.group.patch if self.group else Patch()
+
+
+CHANGE_FIELDS = (
+    Field("", key="cause", value=lambda row: row.cause.key),
+    Field("", key="severity", value=lambda row: row.cause.severity.value),
+    Field("", key="change", value=lambda row: to_plain(title_of(row.cause))),
+    Field("", key="effect", value=lambda row: effect_text(row.cause).replace("\n", ", ")),
+    Field("", key="replicas", value=lambda row: row.group.replicas if row.group else row.cause.replicas),
+    Field("", key="flags", value=lambda row: tuple(map(shlex.join, row.patch.flags))),
+    Field("", key="flags to remove", value=lambda row: row.patch.removed),
+    Field("", key="environment", value=lambda row: tuple(environment_lines(row.patch))),
+    Field("", key="image", value=lambda row: row.patch.image),
+)
+
+
+def _data(causes: Iterable[Cause]) -> Table:
+    """Return causes for programs: a row for each group of changes of the recommended fixes."""
+    rows = [_Row(each, group) for each in causes for group in (each.fixes[0].groups if each.fixes else (None,))]
+    return to_data(rows, CHANGE_FIELDS, PLAN, "Fix plan")
 
 
 def causes_section(fleet: Fleet, finding: Finding) -> tuple[Section, ...]:
     """Return the causes that end a finding, of which settings can end it; empty without any."""
     numbered = enumerate(plan_of(fleet).causes, 1)
     own = [(number, each) for number, each in numbered if each.fixes and finding in each.findings]
-    return (Section(PLAN, "Fix plan", (_cause_entries(own),)),) if own else ()
+    items = tuple(_brief(*each) for each in own)
+    return (Section(PLAN, "Fix plan", (Entries(items, test_id="cause"),)),) if own else ()
 
 
-def _cause_entries(numbered: Iterable[tuple[int, Cause]]) -> Entries:
-    return Entries(tuple(_brief(number, cause) for number, cause in numbered), test_id="cause")
-
-
-def plan_view(fleet: Fleet, plan: Plan, pool: str = "") -> View:
-    """Return the whole plan, every cause with what to change: for a terminal and as Markdown."""
-    parts = [cause_section(fleet, number, cause) for number, cause in enumerate(plan.causes, 1)]
+def plan_view(fleet: Fleet, plan: Plan, pool: str = "", *, is_short: bool = False) -> View:
+    """Return the whole plan, every cause with what to change; `is_short`: for a terminal, without Kubernetes."""
     return View(
         title="Fix plan",
         headline=f"{fleet.name}: {plan_text(plan)}",
         lead=READ_ONLY if plan.causes else "",
         context=context_of(fleet, filters=[("pool", pool)] if pool else []),
-        parts=tuple(parts),
+        parts=_cause_sections(fleet, plan, is_short=is_short),
     )
+
+
+def cause_view(fleet: Fleet, cause: Cause) -> View:
+    """Return one cause alone: for its dialog, and as Markdown for a ticket."""
+    section = cause_section(fleet, cause)
+    parts = (replace(section, title="", parts=()), *section.parts)
+    return View(section.title, "", "", context_of(fleet), parts)
+
+
+def changes_section(fleet: Fleet, plan: Plan) -> tuple[Section, ...]:
+    """Return what to change for each cause, as an appendix; empty without causes."""
+    parts = _cause_sections(fleet, plan, is_short=True)
+    title = "Fix plan: what to change"
+    return (Section(CHANGES, title, (Paragraph(plain(READ_ONLY)),), parts, is_appendix=True),) if parts else ()
+
+
+def _cause_sections(fleet: Fleet, plan: Plan, *, is_short: bool) -> tuple[Section, ...]:
+    causes = enumerate(plan.causes, 1)
+    return tuple(cause_section(fleet, each, number, is_short=is_short) for number, each in causes)
 
 
 def plan_text(plan: Plan) -> str:
@@ -73,20 +196,16 @@ def plan_text(plan: Plan) -> str:
     return f"{' and '.join(parts)}; {count(restarts, 'replica')} to restart"
 
 
-def _brief(number: int, cause: Cause) -> Entry:
-    link = Link(Kind.PAGE, pages.OVERVIEW, choices=((pages.CAUSE, cause.key),))
+def _brief(number: int, cause: Cause, target: str = pages.OVERVIEW, choices: Choices = ()) -> Entry:
+    """Return a line that opens a cause on the `target` page with these choices, or its section of an export."""
     return Entry(
         tone=Tone(cause.severity),
         head=title_of(cause),
         side=effect_text(cause),
         lines=(why_text(cause),),
-        link=link,
+        link=Link(Kind.PAGE, target, choices=(*choices, (pages.CAUSE, cause.key)), anchor=f"cause-{number}"),
         where=str(number),
     )
-
-
-def anchor_of(cause: Cause) -> str:
-    return f"cause-{slug(cause.key)}"
 
 
 def title_of(cause: Cause) -> Text:
@@ -117,9 +236,9 @@ def _pools_text(cause: Cause) -> Text:
 
 def _values_text(fix: Fix) -> Text:
     """Return what the replicas are restarted with and without; where groups differ, only the names."""
-    added, removed = _words([each.paste for each in fix.groups]), _removed([each.paste for each in fix.groups])
+    patches = [each.patch for each in fix.groups]
     parts: list[Text] = []
-    for word, values in (("with", added), ("without", removed)):
+    for word, values in (("with", _set_values(patches)), ("without", _removed_names(patches))):
         if values:
             parts.append(
                 (Piece(f" {word} "), *shortlist_texts([(Piece(each, Style.CODE),) for each in values], MOST_VALUES))
@@ -127,30 +246,25 @@ def _values_text(fix: Fix) -> Text:
     return tuple(piece for part in parts for piece in part) or (Piece(" with other settings"),)
 
 
-def _words(pastes: Sequence[Paste]) -> list[str]:
+def _set_values(patches: Iterable[Patch]) -> list[str]:
     """Return the flags, variables and image to set; the bare name of one that has several values."""
     found: dict[str, set[str]] = {}
-    for each in pastes:
-        lines = [
-            line.removeprefix("export ") for line in each.environment.splitlines() if not line.startswith("unset ")
-        ]
-        for text in (*each.flags, *lines, *([each.image] if each.image else [])):
-            name = text.partition(": ")[0] if text == each.image else text.partition(" ")[0].partition("=")[0]
-            found.setdefault(name, set()).add(text)
+    for each in patches:
+        for name, *values in each.flags:
+            found.setdefault(name, set()).add(shlex.join([name, *values]))
+        for variable in each.variables:
+            if variable.value is not None:
+                text = f"{variable.name}={shlex.quote(variable.value)}"
+                found.setdefault(variable.name, set()).add(text)
+        if each.image:
+            found.setdefault("image", set()).add(f"image: {each.image}")
     return [next(iter(texts)) if len(texts) == 1 else name for name, texts in found.items()]
 
 
-def _removed(pastes: Iterable[Paste]) -> list[str]:
-    removed = [
-        *(flag for each in pastes for flag in each.removed),
-        *(
-            line.removeprefix("unset ")
-            for each in pastes
-            for line in each.environment.splitlines()
-            if line.startswith("unset ")
-        ),
-    ]
-    return list(dict.fromkeys(removed))
+def _removed_names(patches: Sequence[Patch]) -> list[str]:
+    flags = [flag for each in patches for flag in each.removed]
+    variables = [variable.name for each in patches for variable in each.variables if variable.value is None]
+    return list(dict.fromkeys([*flags, *variables]))
 
 
 def why_text(cause: Cause) -> Text:
@@ -160,7 +274,7 @@ def why_text(cause: Cause) -> Text:
 
 
 def effect_text(cause: Cause) -> str:
-    """Return what ends, on a second line the change of the KV cache: `fixes 1 critical, 2 warnings`."""
+    """Return what ends, and on more lines what else changes: `fixes 1 critical, 2 warnings`."""
     if not cause.fixes:
         return NOT_PREDICTED
     fix = cause.fixes[0]
@@ -168,64 +282,107 @@ def effect_text(cause: Cause) -> str:
     if fix.new:
         lines.append(f"{found_text(fix.new)} new")
     if any(fix.tokens):
-        lines.append(f"{span_text(*fix.tokens, is_short=True)} KV tokens")
+        lines.append(f"{span_text(*fix.tokens)} KV tokens")
     return "\n".join(lines)
 
 
-def cause_section(fleet: Fleet, number: int, cause: Cause) -> Section:
-    """Return one cause: what it is, what to change where, and what is predicted."""
-    names = replica_names(fleet)
-    blocks: list[Block] = [Paragraph(why_text(cause), Tone(cause.severity)), Paragraph(plain(_effect_sentence(cause)))]
+def span_text(least: int, most: int) -> str:
+    """Write a change with its sign: `+21.6 k`, or from the least to the most: `+21.6 k to +22.2 k`."""
+    signs = [("+" if number > 0 else "−") if number else "±" for number in (least, most)]
+    sizes = [short(abs(number)) if number else "0" for number in (least, most)]
+    return " to ".join(dict.fromkeys(f"{sign}{size}" for sign, size in zip(signs, sizes, strict=True)))
+
+
+def cause_section(fleet: Fleet, cause: Cause, number: int = 0, *, is_short: bool = False) -> Section:
+    """Return one cause: why, what is predicted, what to change where, and its findings.
+
+    Its `number` is that in the plan; 0 for one that is shown alone. `is_short`: without sections below, without
+    Kubernetes and without the findings.
+    """
+    anchor, title, data = f"cause-{number}", to_plain(title_of(cause)), partial(_data, [cause])
+    blocks: list[Block] = [Paragraph(why_text(cause), Tone(cause.severity))]
+    blocks += [Paragraph(plain(each)) for each in _effect_sentences(fleet, cause)]
+    if not cause.fixes:
+        blocks += _action_blocks(cause, replica_names(fleet))
     parts = []
     for place, fix in enumerate(cause.fixes):
-        anchor = f"{anchor_of(cause)}-{place}" if place else anchor_of(cause)
-        title = _choice_title(place, fix) if len(cause.fixes) > 1 else ""
-        own = [block for group in fix.groups for block in _group_blocks(group, names)]
-        parts.append(Section(f"{anchor}-change", title or "What to change", tuple(own)))
-    if not cause.fixes:
-        blocks += _action_blocks(cause, names)
-    found = Entries(tuple(_finding_entry(each) for each in cause.findings))
-    parts.append(
-        Section(f"{anchor_of(cause)}-findings", count(len(cause.findings), "finding"), (found,), is_aside=True)
-    )
-    title = "".join(piece.text for piece in title_of(cause))
-    return Section(anchor_of(cause), f"{number}. {title}", tuple(blocks), tuple(parts))
+        name = _choice_title(place, fix) if len(cause.fixes) > 1 else ""
+        own = [block for group in fix.groups for block in _group_blocks(fleet, group, data, is_short=is_short)]
+        if is_short:
+            blocks += [Paragraph((Piece(name, Style.STRONG),)), *own] if name else own
+        else:
+            parts.append(Section(f"{anchor}-change-{place}", name or "What to change", tuple(own)))
+    if not is_short:
+        heading, found = count(len(cause.findings), "finding"), Entries(tuple(map(_finding_entry, cause.findings)))
+        parts.append(Section(f"{anchor}-findings", heading, (found,), is_aside=True))
+    return Section(anchor, f"{number}. {title}" if number else title, tuple(blocks), tuple(parts))
 
 
-def _effect_sentence(cause: Cause) -> str:
+def _effect_sentences(fleet: Fleet, cause: Cause) -> Iterator[str]:
     if not cause.fixes:
-        return "No setting ends this: the effect is not predicted."
+        yield "No setting ends this: the effect is not predicted."
+        return
     fix = cause.fixes[0]
     parts = [f"fixes {found_text(fix.fixed)}", f"{found_text(fix.new) or 'none'} new"]
     parts += [f"{len(fix.open):,} known only after the restart"] if fix.open else []
-    parts += [f"KV cache {span_text(*fix.tokens, is_short=True)} tokens"] if any(fix.tokens) else []
+    parts += [f"KV cache {span_text(*fix.tokens)} tokens"] if any(fix.tokens) else []
     parts += [f"KV cache unknown on {count(fix.unknown_ranks, 'DP rank')}"] if fix.unknown_ranks else []
-    return f"Predicted: {'; '.join(parts)}."
+    yield f"Predicted: {'; '.join(parts)}."
+    if fix.gained > 0:
+        yield f"{count(fix.gained, 'more replica')} can share prefixes, as far as settings show."
+    if loaded := sum(bool(fleet.by_id[each].adapters) for each in fix.replicas):
+        yield f"LoRA adapters of {count(loaded, 'replica')} must be loaded again."
 
 
 def _choice_title(place: int, fix: Fix) -> str:
-    words = "".join(piece.text for piece in _values_text(fix)).strip()
-    return f"{'Recommended' if not place else 'Or'}: {words}"
+    return f"{'Recommended' if not place else 'Or'}: {to_plain(_values_text(fix)).strip()}"
 
 
-def _group_blocks(group: ChangeGroup, names: Mapping[str, str]) -> Iterator[Block]:
-    yield Paragraph(
-        (
-            Piece(count(len(group.replicas), "replica"), Style.STRONG),
-            Piece(": "),
-            *replica_text(group.replicas, names, MOST_NAMED),
-        )
-    )
-    texts = [
-        *pasted(group.paste),
-        *([("Helm values (vLLM production-stack chart)", group.paste.helm)] if group.paste.helm else []),
-    ]
-    entries = [Entry(Tone.PLAIN, plain(label), snippets=(text,)) for label, text in texts]
+def _group_blocks(fleet: Fleet, group: ChangeGroup, data: Callable[[], Table], *, is_short: bool) -> Iterator[Block]:
+    names = replica_names(fleet)
+    number = Piece(count(len(group.replicas), "replica"), Style.STRONG)
+    yield Paragraph((number, Piece(": "), *replica_text(group.replicas, names, MOST_NAMED)))
+    entries = [Entry(Tone.PLAIN, plain(label), snippets=(text,)) for label, text in _pasted(group.patch)]
+    more = [] if is_short else list(_kubernetes_texts(group.patch, [fleet.by_id[each] for each in group.replicas]))
     if len(group.replicas) > 1:
-        whole = "\n".join(names_of(group.replicas, names))
-        entries.append(Entry(Tone.PLAIN, plain("Names of the replicas"), snippets=(whole,)))
-    yield Entries(tuple(entries))
-    yield from (Paragraph(plain(each)) for each in paste_notes(group))
+        more.append(("Names of the replicas", "\n".join(names_of(group.replicas, names))))
+    entries += [Entry(Tone.PLAIN, plain(label), snippets=(text,), fold=label) for label, text in more]
+    yield Entries(tuple(entries), data)
+    yield from (Paragraph(plain(each)) for each in group_notes(group))
+
+
+def _pasted(patch: Patch) -> Iterator[tuple[str, str]]:
+    """Yield what to type, with labels: the image, the command line, the variables."""
+    offered = (
+        ("Image", patch.image),
+        ("Flags", ANOTHER_LINE.join(map(shlex.join, patch.flags))),
+        ("Flags to remove", "\n".join(patch.removed)),
+        ("Environment variables", "\n".join(environment_lines(patch))),
+    )
+    return (each for each in offered if each[1])
+
+
+def _kubernetes_texts(patch: Patch, members: Sequence[Replica]) -> Iterator[tuple[str, str]]:
+    """Yield the same for Kubernetes and for two Helm charts, with labels."""
+    offered = (
+        ("kubectl patch", kubectl_text(patch, members)),
+        (f"Helm values: {PRODUCTION_STACK}", production_stack_values(patch)),
+        (f"Helm values: {LLM_D}", llm_d_values(patch, members)),
+    )
+    return (each for each in offered if each[1])
+
+
+def group_notes(group: ChangeGroup) -> Sequence[str]:
+    """Return what cannot simply be pasted for a group now."""
+    patch = group.patch
+    if group.paths(ApplyMethod.IMAGE) and len(group.changes) > 1:
+        notes = [IMAGE_FIRST]
+    else:
+        notes = [removable_text(patch.optional)] if patch.optional else []
+        for method, note in NOTES.items():
+            if paths := group.paths(method):
+                notes.append(note.format(shortlist((middle_cut(one_line(each), LONGEST) for each in paths), SOME)))
+    return [*notes, NOTHING_TO_PASTE] if patch.is_empty else notes
 
 
 def _action_blocks(cause: Cause, names: Mapping[str, str]) -> Iterator[Block]:
@@ -233,11 +390,13 @@ def _action_blocks(cause: Cause, names: Mapping[str, str]) -> Iterator[Block]:
     snippets = dict.fromkeys(snippet.text for each in cause.findings for snippet in each.remedy.snippets)
     items = [Entry(Tone.PLAIN, with_code(each)) for each in sentences[:MOST_NAMED]]
     items += [Entry(Tone.PLAIN, (), snippets=(each,)) for each in list(snippets)[:MOST_VALUES]]
-    yield Entries(tuple(items))
+    if len(cause.replicas) > MOST_NAMED:
+        label, whole = "Names of the replicas", "\n".join(names_of(cause.replicas, names))
+        items.append(Entry(Tone.PLAIN, plain(label), snippets=(whole,), fold=label))
+    yield Entries(tuple(items), partial(_data, [cause]))
     if cause.replicas:
-        yield Paragraph(
-            plain(f"{count(len(cause.replicas), 'replica')}: {shortlist(names_of(cause.replicas, names), MOST_NAMED)}.")
-        )
+        number = count(len(cause.replicas), "replica")
+        yield Paragraph(plain(f"{number}: {shortlist(names_of(cause.replicas, names), MOST_NAMED)}."))
 
 
 def _finding_entry(finding: Finding) -> Entry:
@@ -245,3 +404,13 @@ def _finding_entry(finding: Finding) -> Entry:
     link = Link(Kind.FINDING, finding.id)
     head = (Piece(where, Style.STRONG, link), Piece(" "), *finding.text)
     return Entry(Tone(finding.severity), head, lines=((Piece(rule_title(finding.rule), Style.MUTED),),))
+
+
+def accept_paragraph(cause: Cause) -> Paragraph:
+    """Return the links to where the findings of each rule are accepted until a date, for a page."""
+    first = {each.rule: each.id for each in reversed(cause.findings)}
+    links = [
+        (Piece(rule, link=Link(Kind.FINDING, key, choices=((pages.SEARCH, write_filter("rule", rule)),))),)
+        for rule, key in reversed(first.items())
+    ]
+    return Paragraph((Piece("Intended? Accept it until a date: "), *join_texts(links), Piece(".")))

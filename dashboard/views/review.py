@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import cache, partial
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.plan import plan_of
 from dashboard.fleet import Note, ReplicaState
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
@@ -20,17 +21,16 @@ from dashboard.views.finding_list import (
     WORST_FIRST,
     FindingList,
     ListedFinding,
-    brief_entries,
     finding_anchor,
     fix_groups,
     list_findings,
     sort_findings,
-    top_findings,
 )
 from dashboard.views.finding_text import answered, assumptions, note_lines, rollouts
 from dashboard.views.findings import findings_table, severity_parts
 from dashboard.views.help import ALL_TERMS, glossary
-from dashboard.views.overview import calm_paragraph, more_words, overview_figures
+from dashboard.views.overview import overview_lead, summary_figures
+from dashboard.views.plan import PLAN, changes_section, plan_section
 from dashboard.views.replicas import replica_rows, replicas_table
 from dashboard.views.review_notes import NEW, agreed_part, new_parts, noted_data
 from dashboard.views.review_pools import (
@@ -42,12 +42,13 @@ from dashboard.views.review_pools import (
 )
 from dashboard.views.rules import error_blocks, outcome_table
 from dashboard.views.since import ANYTHING, NEWEST_FIRST, Recency
-from dashboard.views.summary import count_read, fleet_title, incomplete_replicas, is_split, rules_text
+from dashboard.views.summary import count_read, incomplete_replicas, is_split, rules_text, sharing_title
 
 STATUS, FINDINGS, NOT_READ, SUPPRESSED = "fine", "findings", "not-read", "suppressed"
 SKIPPED = "skipped"
 AGENDA = {
     STATUS: "Status",
+    PLAN: "Fix plan",
     NEW: "New",
     FINDINGS: "Findings",
     DIFFERENCES: "Differences",
@@ -87,7 +88,8 @@ def review_report(
     capacity, all_ranks = capacity_parts(fleet, noted(CAPACITY))
     new, all_changes = new_parts(fleet, missing if before is None else before, before_notes, noted(NEW), between)
     agenda = (
-        _status(fleet, known, noted(STATUS)),
+        _status(fleet, noted(STATUS)),
+        _plan(fleet, noted(PLAN)),
         new,
         _findings(fleet, known, parts_of, noted(FINDINGS), recency),
         differences,
@@ -97,13 +99,14 @@ def review_report(
     )
     return View(
         title=f"Review of {fleet.name}",
-        headline=fleet_title(fleet),
-        lead=f"{fleet_text(fleet)} {more_words(fleet, fleet.pools)}",
+        headline=sharing_title(fleet),
+        lead=f"{fleet_text(fleet)} {overview_lead(fleet, fleet.pools)}",
         context=context_of(fleet, name=name, filters=recency.choices),
         parts=(
             *agreed_part(known, agenda, SUPPRESSED, notes),
             *agenda,
             glossary(ALL_TERMS),
+            *changes_section(fleet, plan_of(fleet)),
             *_appendices(fleet, known),
             *all_ranks,
             *all_differences,
@@ -127,6 +130,7 @@ def agenda_counts(fleet: Fleet, recency: Recency = ANYTHING) -> Mapping[str, int
     """Return how many items sections of the agenda have, by anchor."""
     sightings = fleet.sightings.findings
     return {
+        PLAN: len(plan_of(fleet).causes),
         FINDINGS: sum(recency.keeps(sightings.get(each.fingerprint)) for each in fleet.inspection.findings),
         DIFFERENCES: sum(has_recent(fleet, pool, recency) for pool in fleet.pools),
         NOT_READ: sum(replica.state is not ReplicaState.UP for replica in fleet.replicas),
@@ -144,23 +148,13 @@ def fleet_text(fleet: Fleet) -> str:
     return f"Fleet {fleet.name}: {count(len(fleet.replicas), 'vLLM replica')}{where}; {answered(fleet)}."
 
 
-def _status(fleet: Fleet, known: FindingList, noted: tuple[Block, ...]) -> Section:
-    critical, warning = (
-        page(pages.FINDINGS, f"severity-{each}", search=write_filter("severity", each))
-        for each in (Severity.CRITICAL, Severity.WARNING)
-    )
-    replicas = page(pages.REPLICAS, NOT_READ if incomplete_replicas(fleet) else "all-replicas")
-    compared, unread = page(pages.COMPARE, DIFFERENCES), page(pages.REPLICAS, NOT_READ)
-    links = (replicas, compared, critical, warning, unread, page(pages.CAPACITY, CAPACITY))
-    figures = zip(overview_figures(fleet), links, strict=True)
-    shown = tuple(figure._replace(link=link) for figure, link in figures)
-    blocks: list[Block] = [Figures(shown), *noted, *_rollouts(fleet)]
-    first = top_findings(known)
-    if not first:
-        return Section(STATUS, "Status", (*blocks, calm_paragraph(fleet)))
-    listed = brief_entries(first, known.names, is_linked=True)
-    top = Section("top-findings", "Top findings", (listed,), is_exported_only=True)
-    return Section(STATUS, "Status", tuple(blocks), (top,))
+def _status(fleet: Fleet, noted: tuple[Block, ...]) -> Section:
+    return Section(STATUS, "Status", (Figures(summary_figures(fleet)), *noted, *_rollouts(fleet)))
+
+
+def _plan(fleet: Fleet, noted: tuple[Block, ...]) -> Section:
+    found = plan_section(fleet, pages.REVIEW)
+    return replace(found, content=(*found.blocks, *noted))
 
 
 def _findings(

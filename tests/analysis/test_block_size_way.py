@@ -31,7 +31,6 @@ BESIDE = (
     "dashboard.compare.sharing",
     "dashboard.analysis.sharing_text",
     "dashboard.views.finding",
-    "dashboard.views.whatif",
 )
 
 

@@ -5,7 +5,9 @@ import pytest
 from dashboard.analysis import plan
 from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.analysis.causes import Cause, Plan
+from dashboard.analysis.patch import Patch, Variable
 from dashboard.analysis.plan import plan_of
+from dashboard.fleet import SettingValue, State
 from dashboard.rules.domain import Expectations, PoolDeclaration, Router
 from dashboard.rules.policy import Policy
 from tests.analysis.whatif.pools import LARGER, pool_of
@@ -13,7 +15,11 @@ from tests.builders import alike, document, fleet
 
 PREFIX_HASH = Policy({"*": PoolDeclaration(router=Router.PREFIX_HASH)})
 HASH, SEED = "cache_config.prefix_caching_hash_algo", "env.PYTHONHASHSEED"
-BLOCKS = {"cache_config.block_size": 16}
+BLOCKS, SEQS = {"cache_config.block_size": 16}, "scheduler_config.max_num_seqs"
+
+
+def value(number: int) -> SettingValue:
+    return SettingValue(str(number), State.REPORTED)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +70,7 @@ def test_a_restart_has_the_flags_of_the_rest_of_the_pool() -> None:
 
     assert cause.key == "cache_config.block_size"
     assert fix.replicas == ("http://chat-9:8000",)
-    assert [each.paste.flags for each in fix.groups] == [("--block-size 16",)]
+    assert [each.patch.flags for each in fix.groups] == [(("--block-size", "16"),)]
     assert fix.fixed == cause.findings
     assert not fix.new
 
@@ -72,9 +78,9 @@ def test_a_restart_has_the_flags_of_the_rest_of_the_pool() -> None:
 def test_values_without_a_majority_are_choices_of_one_cause() -> None:
     (cause,) = with_fixes(plan_of(pool_of(LARGER, BLOCKS, number=1, policy=PREFIX_HASH)))
 
-    assert [[each.paste.flags for each in fix.groups] for fix in cause.fixes] == [
-        [("--block-size 16",)],
-        [("--block-size 32",)],
+    assert [[each.patch.flags for each in fix.groups] for fix in cause.fixes] == [
+        [(("--block-size", "16"),)],
+        [(("--block-size", "32"),)],
     ]
 
 
@@ -83,9 +89,9 @@ def test_alternatives_of_a_remedy_are_choices_in_its_order() -> None:
     (cause,) = with_fixes(plan_of(fleet(alike("chat", 3, own), [own], policy=PREFIX_HASH)))
 
     assert cause.key == SEED
-    assert [[(each.paste.environment, each.paste.flags) for each in fix.groups] for fix in cause.fixes] == [
-        [("export PYTHONHASHSEED=0", ())],
-        [("", ("--prefix-caching-hash-algo sha256_cbor",))],
+    assert [[each.patch for each in fix.groups] for fix in cause.fixes] == [
+        [Patch(variables=(Variable("PYTHONHASHSEED", "0"),))],
+        [Patch(flags=(("--prefix-caching-hash-algo", "sha256_cbor"),))],
     ]
     assert [len(fix.replicas) for fix in cause.fixes] == [3, 3]
 
@@ -119,3 +125,20 @@ def test_the_plan_of_a_pool_has_its_causes_whole(demo_plan: Plan) -> None:
 def test_before_the_first_poll_there_is_no_plan() -> None:
 
     assert plan_of(empty_fleet("prod")) == Plan()
+
+
+def test_equal_replicas_of_one_pool_change_as_is_wanted_of_each() -> None:
+    own = document(BLOCKS)
+    found = fleet(alike("chat", 3, own), [own])
+    first, second, third = found.replicas
+    wanted = {first.id: {SEQS: value(64)}, second.id: {SEQS: value(128)}}
+    restart = plan._restart(found, [first, second, third], wanted, {})
+    change = plan._Change({"chat": wanted}, {"chat": restart}, [], [])
+
+    assert [(each.replicas, each.patch.flags) for each in plan._groups(change)] == [
+        ((first.id,), (("--max-num-seqs", "64"),)),
+        ((second.id,), (("--max-num-seqs", "128"),)),
+    ]
+    assert restart.staying == (third,)
+    assert restart.documents[first.id].settings[SEQS].value == "64"
+    assert restart.documents[second.id].settings[SEQS].value == "128"

@@ -31,8 +31,8 @@ LIVE = (
     *("/", "/findings", "/compare?pool=chat-70b", "/capacity", "/replicas", "/review", "/snapshots"),
     *("/settings", "/settings?path=cache_config.block_size", "/status"),
 )
-WHAT_IF = "/compare?pool=chat-70b&converge=B"
-FROZEN = (WHAT_IF, "/review", "/?")
+CAUSE = "/compare?pool=chat-70b&cause=cache_config.block_size"
+FROZEN = (CAUSE, "/review", "/?")
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 # Memory in MB: of the shown fleet, and with two more snapshots of 1,000 replicas each.
 BUDGETS = {"drawn": 1.0, "sessions": 15.0, "memory": 400.0, "memory of three": 500.0, "stall": 1.0}
@@ -45,7 +45,7 @@ def main() -> int:
         server = stack.enter_context(in_thread(fleet))
         url, pid = stack.enter_context(served({"name": "bench"}, targets(fleet, server.port)))
         browser = stack.enter_context(chromium())
-        rows = [_page_row(browser, url, page) for page in (*LIVE, WHAT_IF)]
+        rows = [_page_row(browser, url, page) for page in (*LIVE, CAUSE)]
         rows.append(Row("memory of the server, MB", process_megabytes(pid), BUDGETS["memory"]))
         rows += _saved(browser, url, pid)
         alone = _busy(pid)

@@ -1,4 +1,4 @@
-"""Processor time of a review: freeze, open, compare, what-if, baselines, report.
+"""Processor time of a review: freeze, open, compare, fix plan, baselines, report.
 
 Run it with `python -m tests.benchmarks.bench_review`. Figures are relative to the first poll of the same replicas.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.changes import changes_between
-from dashboard.analysis.whatif import converge
+from dashboard.analysis.plan import plan_of
 from dashboard.documents.load import read_snapshot
 from dashboard.fleet import Baseline, Snapshot
 from dashboard.render.html import to_html
@@ -24,12 +24,11 @@ from tests.benchmarks.measures import Row, best, print_table
 from tests.captured import AT, INFERENCE_CONFIG, capture
 from tests.provider_answers import provider_answer
 
-POOL = "pool-0"
 MOST_BYTES = 2e6  # of a review as HTML, for 1,000 replicas
 # In times of the first poll, which may take 0.5 s for 1,000 replicas.
 BUDGETS = {
     "changes_between, every replica restarted with another document": 1.0,
-    f"converge, one pool of {POOLS}": 1.0,
+    f"fix plan of {POOLS} pools": 1.5,
     "review_report and to_html": 2.0,
     "review_report and to_html, with the review before": 3.0,
     "freeze: content_of and packed": 2.0,
@@ -52,7 +51,7 @@ def main() -> int:
     agreed = replace(fleet, policy=replace(fleet.policy, baselines=_baselines(fleet)))
     costs = (
         best(lambda: changes_between(fleet, after)),
-        best(lambda: converge(fleet, POOL, "B")),
+        best(lambda: plan_of(fleet)),
         best(lambda: to_html(review_report(fleet))),
         best(lambda: to_html(review_report(after, before=fleet))),
         best(lambda: packed(content_of(fleet))),

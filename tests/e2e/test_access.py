@@ -136,7 +136,7 @@ def copied(page: Page) -> str:
 
 
 def test_the_button_copies_the_text_next_to_it_and_confirms(frozen_url: str, plain_http: Page) -> None:
-    visit(plain_http, f"{frozen_url}/compare?pool=chat-70b&converge=A")
+    visit(plain_http, f"{frozen_url}/compare?pool=chat-70b&cause=cache_config.block_size")
     button = plain_http.locator(".paste .copy").first
 
     button.click()

@@ -98,7 +98,7 @@ def _documents(fleet: Fleet) -> Iterator[tuple[str, str]]:
     yield "check.md", to_markdown(check_view(fleet))
     yield "plan.json", _json(plan_json(fleet, AT))
     yield "plan.md", to_markdown(plan_view(fleet, plan_of(fleet)))
-    yield "plan.txt", to_terminal(plan_view(fleet, plan_of(fleet)), width=COLUMNS, colour=False)
+    yield "plan.txt", to_terminal(plan_view(fleet, plan_of(fleet), is_short=True), width=COLUMNS, colour=False)
     yield "check.xml", to_junit(fleet, Severity.CRITICAL, verdict)
     yield "check.sarif", _json(to_sarif(fleet, verdict, "fleet.yaml"))
     yield "check.github.txt", to_github_annotations(fleet, verdict)
@@ -192,9 +192,6 @@ def _addresses(fleet: Fleet) -> Iterator[tuple[str, dict[str, str]]]:
     yield "findings", {"finding": fleet.inspection.findings[0].id}
     yield from (("compare", {"pool": each.name}) for each in fleet.pools)
     yield "compare", {"pool": pool, "show": "All settings", "section": "cache_config"}
-    for name, letter in (("chat-70b", "C"), ("gemma-27b", "A"), ("gemma-27b", "B")):
-        if name in {each.name for each in fleet.pools}:
-            yield "compare", {"pool": name, "converge": letter}
     yield from (("capacity", {"pool": pool, "measure": each}) for each in ("GiB", "requests"))
     yield from (("capacity", {"per": each}) for each in ("GPU", "pool"))
     yield "replica", {"replica": fleet.replicas[0].id}

@@ -113,14 +113,15 @@ def take_note(page: Page, review: str) -> tuple[str, str]:
     return topic.get_by_placeholder("Owner").input_value(), topic.locator("textarea").input_value()
 
 
-def ask_what_if(page: Page, url: str, like: str) -> tuple[str, tuple[str, ...]]:
-    """Ask on Compare what if all were like a replica's cohort; return the answer and the flags to paste."""
+def read_plan(page: Page, url: str, odd: str) -> tuple[str, tuple[str, ...]]:
+    """Return the causes that Compare lists, and the flags with which the odd replica is as the other one."""
     fleet = page.request.get(f"{url}/api/v1/fleet").json()
-    (letter,) = {each["cohort"] for each in fleet["replicas"] if each["name"] == like}
-    visit(page, f"{url}/compare?pool=chat&converge={letter}")
-    part = page.locator(".st-key-whatif")
-    flags = part.locator(".paste code").first.inner_text().replace("\\\n", " ")
-    return part.inner_text(), tuple(shlex.split(flags))
+    (key,) = (each["id"] for each in fleet["replicas"] if each["name"] == odd)
+    causes = page.request.get(f"{url}/api/v1/plan").json()["causes"]
+    changes = [change for cause in causes for fix in cause["fixes"] for change in fix["changes"]]
+    flags = [flag for change in changes if change["replicas"] == [key] for flag in change["flags"]]
+    visit(page, f"{url}/compare?pool=chat")
+    return page.locator(".st-key-first").inner_text(), tuple(shlex.split(" ".join(flags)))
 
 
 def differing(page: Page, address: str) -> dict[str, set[str]]:

@@ -10,10 +10,10 @@ from dashboard.rules import remedy
 from dashboard.rules.apply_method import (
     ApplyMethod,
     apply_methods,
+    assignment_for,
     derived_paths,
     is_misfit,
     manual_methods,
-    snippet_for,
 )
 from dashboard.rules.findings import Remedy, Snippet, Way
 from vllm_fleet_provider.shared.spelling import canonical_text
@@ -81,9 +81,10 @@ def test_flags_are_one_snippet_and_variables_are_their_own() -> None:
 
 
 def test_a_cuda_graph_mode_is_pasted_by_name() -> None:
-    snippet = snippet_for("compilation_config.cudagraph_mode", value([2, 1]))
+    found = assignment_for("compilation_config.cudagraph_mode", value([2, 1]))
 
-    assert snippet == Snippet("flag", "--compilation-config.cudagraph_mode FULL_AND_PIECEWISE")
+    assert found
+    assert found.snippet == Snippet("flag", "--compilation-config.cudagraph_mode FULL_AND_PIECEWISE")
 
 
 def test_the_lever_of_a_path_is_its_flag_its_variable_or_the_path() -> None:

@@ -74,7 +74,7 @@ def test_choices_are_named_in_their_order() -> None:
     found = pool_of(LARGER, BLOCKS, number=1)
     (cause,) = (each for each in plan_of(found).causes if each.fixes)
 
-    shown = [each.title for each in cause_section(found, 1, cause).parts if not each.is_aside]
+    shown = [each.title for each in cause_section(found, cause).parts if not each.is_aside]
     assert shown == ["Recommended: with --block-size 16", "Or: with --block-size 32"]
 
 

@@ -191,7 +191,7 @@ def test_a_cohort_opens_its_replicas_and_leads_to_comparisons_with_it() -> None:
 
     assert entries(blocks)[0][2] == ("cache_config.prefix_caching_hash_algo = xxhash",)
     assert "chat-70b-16" in texts(blocks)
-    assert texts(blocks)[-1] == "Compare with C · What if all were like C"
+    assert texts(blocks)[-1] == "Compare with C"
     links = [piece.link for each in blocks if isinstance(each, Paragraph) for piece in each.line if piece.link]
     assert {each.kind for each in links} == {Kind.COHORT, Kind.REPLICA, Kind.PAGE}
     alone = cohort_blocks(UNIFORM, POOL, POOL.cohorts[0])

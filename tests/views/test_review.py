@@ -7,6 +7,7 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.analysis.changes.events import Event, EventKind
+from dashboard.analysis.plan import plan_of
 from dashboard.fleet import Note
 from dashboard.render.html import to_html
 from dashboard.render.markdown import to_markdown
@@ -22,7 +23,6 @@ from tests.views.walking import (
     anchors_led_to,
     blocks_of,
     entries_of,
-    figures_of,
     part,
     parts_of,
     places_of,
@@ -56,13 +56,13 @@ def test_the_agenda_comes_first_and_appendices_last() -> None:
     assert report.lead.startswith("Fleet prod-eu: 40 vLLM replicas in 5 pools (2 split, 3 uniform); 39 of 40 answered.")
 
 
-def test_figures_are_links_to_sections_that_exist() -> None:
+def test_the_plan_is_the_second_section_and_each_cause_leads_to_its_change() -> None:
     report = review_report(STORY)
-    anchors = {each.label: each.link and each.link.anchor for each in figures_of(report.parts[:1])}
+    listed = entries_of([report.parts[1]])
+    links = [each.link.anchor for each in listed if each.link]
 
-    assert anchors["Critical"] == "severity-critical"
-    assert anchors["Replicas"] == anchors["Unknown"] == "not-read"
-    assert set(anchors.values()) <= {each.anchor for each in parts_of(report.parts)}
+    assert (report.parts[1].anchor, len(links)) == ("plan", len(plan_of(STORY).causes))
+    assert [each.anchor for each in part(report, "plan-changes").parts] == links
 
 
 @pytest.mark.parametrize("missing", [NoLastReview.UNREAD, NoLastReview.CHOSEN])
@@ -148,9 +148,8 @@ def test_a_fleet_without_data_is_not_called_clean() -> None:
 
     assert "Fleet prod has no replicas." in empty.lead
     assert silent.headline == "No replica answered"
-    for report in (empty, silent):
-        assert "No pool reports its settings, so no rule was evaluated." in text_of(part(report, "fine"))
-        assert "No findings from" not in text_of(report)
+    assert "No pool reports its settings, so no rule was evaluated." in text_of(part(empty, "plan"))
+    assert all("No findings from" not in text_of(report) for report in (empty, silent))
 
 
 @pytest.mark.no_cover
@@ -171,7 +170,7 @@ def test_a_thousand_replicas_fit_into_a_comment_of_github() -> None:
     text = to_markdown(review_report(with_findings(usual, *found), before=usual))
 
     assert len(text) < 65_536
-    assert "\n\nAppendices, in the HTML, PDF and JSON of this report: All findings, All replicas" in text
+    assert "\n\nAppendices, in the HTML, PDF and JSON of this report: Fix plan: what to change, All findings" in text
 
 
 @pytest.mark.parametrize(("number", "rest"), [(1, ""), (4, ""), (5, "pool-004"), (6, "pool-004 and pool-005")])

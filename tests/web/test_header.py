@@ -164,7 +164,6 @@ def test_a_parameter_with_the_name_of_an_argument_is_ignored(page: str) -> None:
         ("capacity", "per", {}),
         ("replicas", "state", {}),
         ("compare", "reference", {}),
-        ("compare", "converge", {}),
         ("replica", "tab", {"replica": builders.story().replicas[0].id}),
     ],
 )

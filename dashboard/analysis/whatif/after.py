@@ -231,15 +231,15 @@ def forecast_ranks(
     """Return the forecast of each rank by replica; none where no setting that decides capacity changes.
 
     Peers are the fresh ones of the replicas that stay, or all of them if none is fresh. `after` and `changes` are by
-    the ids of the documents now.
+    replica.
     """
     read = [each for each in staying if each.document is not None and not each.is_second_address]
     read = [each for each in read if each.fresh] or read
     peers: dict[tuple[str, tuple[str, ...], bool], Sequence[int]] = {}
     forecasts: dict[str, list[RankForecast]] = {}
     for replica in restarting:
-        document = after[str(replica.document)]
-        changed = {each.path for each in changes[str(replica.document)]}
+        document = after[replica.id]
+        changed = {each.path for each in changes[replica.id]}
         ranks = forecasts[replica.id] = []
         if not any(map(decides, changed)):
             continue

@@ -1,6 +1,5 @@
-"""Findings before and after the restart: fixed, new, or unknown; and what the router must know."""
+"""Findings before and after the restart: fixed, new, or unknown."""
 
-import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -10,17 +9,10 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.comparison import ENGINES
 from dashboard.analysis.changes.models import FindingChanges, OtherSideStatus, PersistingFinding
 from dashboard.compare.encoding import lookup_value
-from dashboard.compare.hashes import count_equal_hashes_as_one
-from dashboard.compare.holders import Holders
-from dashboard.fleet import Document, Replica, SettingChange, SettingValue
+from dashboard.fleet import Document, Replica
 from dashboard.rules.catalogue import BY_ID
-from dashboard.rules.domain import Router, SeedPolicy
 from dashboard.rules.findings import Finding
-from dashboard.rules.routing.blocks import BLOCK_SIZE, tokens_of_block
-from dashboard.rules.routing.hash_seed import SEED_POLICY
-from dashboard.rules.routing.hashes import HASH_ALGORITHM
-from dashboard.rules.selection import caching
-from dashboard.rules.subject import FINGERPRINT, PoolSubject
+from dashboard.rules.subject import FINGERPRINT
 
 ADAPTERS = "adapters"
 # Prefixes of evidence paths: what a running engine measured or loaded is lost with its process.
@@ -113,58 +105,3 @@ def _has_other_tokens(before: Replica, after: Replica) -> bool:
     return [(each.kv_cache_size_tokens, each.basis) for each in before.engines] != [
         (each.kv_cache_size_tokens, each.basis) for each in after.engines
     ]
-
-
-# Settings that some routers depend on (RT-02, RT-05, RT-06)
-ROUTERS = {
-    BLOCK_SIZE: {Router.PREFIX_HASH, Router.KV_EVENTS, Router.APPROXIMATE},
-    HASH_ALGORITHM: {Router.PREFIX_HASH},
-    SEED_POLICY: {Router.PREFIX_HASH},
-}
-# and the options of fleet.yaml that declare them, under the pool's `expects`.
-EXPECTATIONS = {BLOCK_SIZE: "block_size", HASH_ALGORITHM: "hash_algorithm", SEED_POLICY: "seed_policy"}
-
-
-def router_changes(before: Fleet, after: Fleet, pool: str) -> tuple[SettingChange, ...]:
-    """Return the values that become common to the pool and that its router depends on.
-
-    Values that fleet.yaml declares of the router are left out: rules compare the pool with them.
-    """
-    if after is before:
-        return ()
-    now, then = _caching(before, pool), _caching(after, pool)
-    changes = []
-    for path, routers in ROUTERS.items():
-        is_declared = getattr(then.domain.expects, EXPECTATIONS[path]) is not None
-        if then.domain.router not in routers or is_declared or then.is_ignored(path):
-            continue
-        if (wanted := _only_value(_values(then, path))) is None:
-            continue
-        values = _values(now, path, wanted)
-        usual = next((value for value in values if value != wanted), None)
-        if usual is not None and 2 * len(values.get(wanted, ())) <= sum(map(len, values.values())):
-            changes.append(SettingChange(path, usual, wanted))
-    return tuple(changes)
-
-
-def _caching(fleet: Fleet, name: str) -> PoolSubject:
-    """Return a pool as rules see it, without replicas that cache no prefixes."""
-    pool = next(each for each in fleet.pools if each.name == name)
-    members = tuple(each for each in fleet.replicas if each.pool == name)
-    domain = fleet.inspection.domains[name]
-    return caching(PoolSubject(pool, domain, members, fleet.documents, tuple(fleet.ignored)))
-
-
-def _values(pool: PoolSubject, path: str, first: SettingValue | None = None) -> Holders:
-    """Return the replicas of each value, most first; values with equal hashes count as one: as `first` if reported."""
-    if path == BLOCK_SIZE:
-        return pool.values(path, tokens_of_block)
-    return count_equal_hashes_as_one(pool.values(path), pool.fingerprints(), first)
-
-
-def _only_value(values: Holders) -> SettingValue | None:
-    """Return the one value that all have; None also for random seeds, which rules report."""
-    if len(values) != 1:
-        return None
-    (value,) = values
-    return None if json.loads(value.value) == SeedPolicy.RANDOM else value

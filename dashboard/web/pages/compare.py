@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.whatif import WhatIf, converge
 from dashboard.compare import BASELINE, MAJORITY, Reference, Share, parse_reference
 from dashboard.fleet import Baseline, Pool
 from dashboard.fleet.formatting import natural, one_line
@@ -24,7 +23,7 @@ from dashboard.views.compare import (
     sharing_section,
 )
 from dashboard.views.help import TERMS
-from dashboard.views.names import brief
+from dashboard.views.plan import pool_section
 from dashboard.views.pool_comparison import (
     SettingChoice,
     compare_chosen,
@@ -38,8 +37,7 @@ from dashboard.views.pool_comparison import (
 )
 from dashboard.views.pool_text import router_section
 from dashboard.views.timeline import with_timeline
-from dashboard.views.whatif import whatif_section
-from dashboard.web import draw, empty, filter_box, links, markup, share, state, timeline
+from dashboard.web import causes, draw, empty, filter_box, links, markup, share, state, timeline
 from dashboard.web.pages import baselines, chosen
 from dashboard.web.pages.chosen import ALL, DIFFERENCES, choose_origin
 from dashboard.web.pages.overview import pool_order
@@ -49,10 +47,6 @@ MOST_REPLICA_COLUMNS = 12  # a larger pool is compared by cohorts only
 COHORTS, REPLICAS = "Cohorts", "Replicas"
 EVERY_SECTION = "all"
 DEFAULT_POOL = "compared_pool"  # in the session: the pool that is shown without a scope, until it is gone
-NOTHING = "nothing"  # the what-if while it is closed; not in the URL
-QUESTION = "What if all were like"
-LEAD = "Shows which replicas restart, which findings would be fixed or new, and what to paste. Nothing is applied."
-NO_WHAT_IF = "What-if needs a second cohort or a baseline: the differences are inside the one cohort."
 
 
 @shared(max_entries=24, has_times=True)
@@ -69,10 +63,11 @@ def shown(
 
 
 @shared(max_entries=24)
-def sharing_of(fleet: Fleet, pool: str) -> tuple[str, draw.PreparedPieces]:
-    """Return the verdict on a pool as HTML, and its pairs of cohorts prepared."""
+def head_of(fleet: Fleet, pool: str) -> tuple[str, draw.PreparedPieces, draw.PreparedPieces]:
+    """Return the verdict on a pool as HTML, its pairs of cohorts and its causes prepared."""
     section = sharing_section(fleet, pool_named(fleet, pool))
-    return f'<div data-testid="verdict">{draw.html_of(section.blocks)}</div>', draw.prepare_sections(section.parts)
+    verdict = f'<div data-testid="verdict">{draw.html_of(section.blocks)}</div>'
+    return verdict, draw.prepare_sections(section.parts), draw.prepare_sections(pool_section(fleet, pool))
 
 
 def read_pool(pools: Sequence[str]) -> str:
@@ -147,50 +142,6 @@ def draw_matrix(prepared: draw.PreparedPieces) -> Link | None:
     return draw.draw_prepared(tuple(pieces), "compare_settings")
 
 
-def draw_whatif(fleet: Fleet, pool: Pool, *, is_split: bool) -> WhatIf | None:
-    """Draw the choice of a cohort or baseline and what would change; return it."""
-    baseline = fleet.policy.baseline(pool.name)
-    if baseline is None and len(pool.cohorts) <= 1:
-        if is_split:
-            st.html(f'<p class="whatif-lead">{NO_WHAT_IF}</p>')
-        return None
-    options = {NOTHING: "choose a cohort or baseline" if baseline else "choose a cohort"}
-    options |= {BASELINE.text: f"baseline {brief(baseline.name)}"} if baseline else {}
-    options |= {each.letter: f"cohort {each.letter} ×{len(each.replicas):,}" for each in pool.cohorts}
-    with st.container(key="whatif"):
-        chosen = _choose_target(options)
-        if chosen == NOTHING:
-            st.html(f'<p class="whatif-lead">{LEAD}</p>')
-            return None
-        what, pieces = what_if(fleet, pool.name, chosen)
-        draw.draw_prepared(pieces, "whatif")
-        return what
-
-
-def _choose_target(options: Mapping[str, str]) -> str:
-    """Draw the choice, which reads as one sentence with its label."""
-    with st.container(key="whatif_head", horizontal=True, vertical_alignment="center", gap="small"):
-        st.html(markup.section(QUESTION))
-        chosen = st.selectbox(
-            QUESTION,
-            list(options),
-            **links.bind(pages.CONVERGE, list(options)),
-            format_func=lambda key: options[key],
-            label_visibility="collapsed",
-            width=230,
-        )
-    return str(chosen)
-
-
-@shared(max_entries=8)
-def what_if(fleet: Fleet, pool: str, chosen: str) -> tuple[WhatIf, draw.PreparedPieces]:
-    """Return what would change, and its section prepared. `chosen` is a letter or the baseline."""
-    baseline = fleet.policy.baseline(pool) if chosen == BASELINE.text else None
-    what = converge(fleet, pool, baseline or chosen)
-    section = whatif_section(fleet, what)
-    return what, (*draw.prepare(section.blocks), *draw.prepare_sections(section.parts, 3))
-
-
 def open_clicked(clicked: Link) -> None:
     """Put the clicked setting or cohort into the URL, which opens its dialog; go to the page of a replica."""
     close()
@@ -206,7 +157,7 @@ def close() -> None:
 
 
 def draw_dialog(fleet: Fleet, pool: Pool, reference: Reference) -> None:
-    """Open the dialog that the URL names: of a setting, a cohort, baselines. It stays there: the link can be shared."""
+    """Open the dialog that the URL names: of a setting, a cohort, baselines or a cause. It stays there."""
     path, letter = st.query_params.get(pages.PATH), st.query_params.get(pages.COHORT)
     cohort = next((cohort for cohort in pool.cohorts if cohort.letter == letter), None)
     if path:
@@ -219,6 +170,8 @@ def draw_dialog(fleet: Fleet, pool: Pool, reference: Reference) -> None:
     elif pages.CHECK in st.query_params:
         title = f"Baseline of {markup.markdown_code(pool.name)}"
         st.dialog(title, width="large", on_dismiss=close)(baselines.draw_dialog)(fleet, pool, reference)
+    else:
+        causes.draw_cause(fleet)
 
 
 def _draw_setting(fleet: Fleet, pool: Pool, path: str) -> None:
@@ -246,10 +199,12 @@ def draw_page() -> None:
         st.html(markup.heading(f"Compare {markup.text(name)}", markup.text(head)), width="content")
         choose_pool(pools, name)
     names = {member.id: member.name for member in members}
+    verdict, pairs, causes_of_pool = head_of(fleet, name)
     with st.container(key="band"):
-        verdict, pairs = sharing_of(fleet, name)
         st.html(verdict)
         draw.draw_prepared(pairs, "compare_pairs")
+    with st.container(key="first"):
+        draw.draw_prepared(causes_of_pool, "compare_plan")
     with draw.controls_row("controls"):
         choice = choose(pool, names, fleet.policy.baseline(name))
         settings, prepared = shown(fleet, name, choice)
@@ -281,10 +236,9 @@ def draw_page() -> None:
 
     clicked = draw.draw_prepared(prepared[DECIDING], "compare_deciding") or clicked
     past = timeline.draw_pool(fleet, pool)
-    what = draw_whatif(fleet, pool, is_split=bool(fleet.sharing[name].split))
     snapshot = state.snapshot_name()
     share.offer(
-        lambda: with_timeline(compare_report(fleet, pool.name, choice, what=what, name=snapshot), past),
+        lambda: with_timeline(compare_report(fleet, pool.name, choice, name=snapshot), past),
         charts=bool(past),
     )
 

@@ -8,14 +8,14 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.plan import plan_of
 from dashboard.fleet import ReplicaState
 from dashboard.views import pages
-from dashboard.views.blocks import Entries, Section, View
+from dashboard.views.blocks import Entries, View
 from dashboard.views.overview import MAP, NUMBERS, POOLS, UNREAD, overview_report, pools_table
-from dashboard.views.plan import PLAN, cause_section
+from dashboard.views.plan import PLAN
 from dashboard.views.pool_text import pools_by_urgency
 from dashboard.views.scope import only_scope, scoped_title
 from dashboard.views.summary import is_consistent
 from dashboard.views.table import sort_names
-from dashboard.web import draw, empty, links, markup, share, state
+from dashboard.web import causes, draw, empty, links, markup, share, state
 from dashboard.web.state import shared
 
 BY_URGENCY = ""  # no sort in the URL
@@ -42,27 +42,6 @@ def pool_order(fleet: Fleet) -> tuple[str, ...]:
 def prepared_sections(fleet: Fleet, name: str, sort: str, pool: str | None) -> dict[str, draw.PreparedPieces]:
     """Return the sections as HTML: writing a thousand cells takes as long as all the rest of the page."""
     return {each.anchor: draw.prepare_sections([each]) for each in overview_view(fleet, name, sort, pool).parts}
-
-
-def draw_cause(fleet: Fleet) -> None:
-    """Open the cause that the URL names; it stays there, so that the link can be shared."""
-    key = st.query_params.get(pages.CAUSE)
-    numbered = enumerate(plan_of(fleet).causes, 1)
-    found = next(((number, each) for number, each in numbered if each.key == key), None) if key else None
-    if found is not None:
-        st.dialog("Fix plan", width="large", on_dismiss=close)(_draw_cause)(cause_section(fleet, *found))
-    elif key:
-        st.html(markup.notice("info", markup.text("The plan no longer has this cause.")))
-
-
-def _draw_cause(section: Section) -> None:
-    st.html(draw.heading_of(section))
-    draw.draw_blocks(section.blocks, "cause")
-    draw.draw_sections(section.parts, "cause_parts")
-
-
-def close() -> None:
-    st.query_params.pop(pages.CAUSE, None)
 
 
 def draw_page() -> None:
@@ -92,6 +71,6 @@ def draw_page() -> None:
         if anchor in sections:
             with st.container(key=anchor.replace("-", "_")):
                 draw.draw_prepared(prepared[anchor], anchor)
-    draw_cause(fleet)
+    causes.draw_cause(fleet)
     empty.draw_guide()
     share.offer(lambda: view)

@@ -31,7 +31,7 @@ from dashboard.views.review import AGENDA, FINDINGS, STATUS, agenda_counts, revi
 from dashboard.views.review_notes import NEW
 from dashboard.views.since import NEWEST_FIRST, Recency, has_history, range_start, range_words, ranges_of
 from dashboard.views.snapshots import describe_snapshot
-from dashboard.web import draw, links, markup, meeting, sessions, share, state
+from dashboard.web import causes, draw, links, markup, meeting, sessions, share, state
 from dashboard.web.pages import review_notes
 from dashboard.web.state import shared
 
@@ -96,7 +96,7 @@ def review(
 def _section(
     section: Section, head: str, counts: Mapping[str, int], groups: Mapping[str, Sequence[ListedFinding]]
 ) -> AgendaSection:
-    title = head if section.anchor == STATUS else markup.section(section.title)
+    title = head if section.anchor == STATUS else _heading(section)
     labels = Counter[str]()
     listed = {each.anchor: _topics(each, groups, labels) for each in section.parts}
     others = [each for each in section.parts if not listed[each.anchor]]
@@ -107,6 +107,10 @@ def _section(
         pieces=(*draw.prepare(section.blocks), *draw.prepare_sections(others, 3)),
         listed=tuple((each, topics) for each in section.parts if (topics := listed[each.anchor])),
     )
+
+
+def _heading(section: Section) -> str:
+    return draw.heading_of(section) if section.note else markup.section(section.title)
 
 
 def _topics(
@@ -318,4 +322,5 @@ def draw_page() -> None:
             draw_body(section, fleet.snapshot, notes)
     if not state.is_meeting():
         st.html(appendix)
+    causes.draw_cause(fleet)
     share.offer(lambda: report(fleet, last, recency))

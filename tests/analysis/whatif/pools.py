@@ -1,11 +1,17 @@
-"""Pools of a few replicas in which one differs: cohort B."""
+"""Pools of a few replicas in which one differs, and what is known of them after restarts."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.whatif import WhatIf
-from tests.builders import alike, document, fleet, replica
+from dashboard.analysis.changes.comparison import finding_changes
+from dashboard.analysis.changes.models import FindingChanges
+from dashboard.analysis.whatif import PoolRestart, change_of_tokens, forecast, restarted_fleet
+from dashboard.analysis.whatif.after import RankForecast, document_after
+from dashboard.analysis.whatif.findings import known_changes
+from dashboard.compare.encoding import lookup_value
+from dashboard.fleet import Document, Replica, Setting, SettingChange
+from tests.builders import alike, document, fleet, replica, setting
 
 LARGER = {"cache_config.block_size": 32}
 
@@ -26,6 +32,65 @@ def pool_of(
     return fleet(members, documents, ignore=ignore, **({"policy": policy} if policy else {}))
 
 
-def rules(what: WhatIf, name: str) -> list[str]:
-    """Return the rules of the findings in one list: new, fixed, not_evaluated."""
-    return [each.finding.rule for each in getattr(what.changes.findings, name)]
+class Restarted(NamedTuple):
+    """A fleet after restarts: forecasts of its ranks, and what is known of its findings."""
+
+    before: Fleet
+    after: Fleet
+    ranks: tuple[RankForecast, ...]
+    findings: FindingChanges
+
+    def rules(self, name: str) -> list[str]:
+        """Return the rules of the findings in one list: new, fixed, not_evaluated."""
+        return [each.finding.rule for each in getattr(self.findings, name)]
+
+    @property
+    def change_of_tokens(self) -> tuple[int, int]:
+        return change_of_tokens(self.ranks, self.before)
+
+    def moved(self, name: str = "chat-9") -> Replica:
+        return next(each for each in self.after.replicas if each.name == name)
+
+
+def like_cohort(found: Fleet, pool: str = "chat", letter: str = "A") -> Restarted:
+    """Restart the other replicas of a pool with all settings that a cohort reports."""
+    own = next(each for each in found.pools if each.name == pool)
+    return restarted(found, next(each for each in own.cohorts if each.letter == letter).settings, pool)
+
+
+def set_to(found: Fleet, wanted: Mapping[str, Any], pool: str = "chat") -> Restarted:
+    """Restart the replicas of a pool that have other values of these settings."""
+    return restarted(found, {path: setting(value) for path, value in wanted.items()}, pool)
+
+
+def restarted(found: Fleet, wanted: Mapping[str, Setting], pool: str) -> Restarted:
+    members = [each for each in found.replicas if each.pool == pool]
+    changes: dict[str, tuple[SettingChange, ...]] = {}
+    documents: dict[str, Document] = {}
+    for each in members:
+        if each.document is None:
+            continue
+        before = found.documents[each.document]
+        if own := tuple(_changes(before, wanted)):
+            changes[each.id], documents[each.id] = own, document_after(before, own, wanted)
+    restart = PoolRestart(
+        tuple(each for each in members if each.id in changes),
+        tuple(each for each in members if each.id not in changes),
+        changes,
+        documents,
+    )
+    after = restarted_fleet(found, [restart])
+    ranks = forecast(found, restart)
+    return Restarted(
+        found,
+        after,
+        tuple(rank for each in restart.restarting if each.is_counted for rank in ranks[each.id]),
+        known_changes(finding_changes(found, after), found, after, changes),
+    )
+
+
+def _changes(own: Document, wanted: Mapping[str, Setting]) -> list[SettingChange]:
+    """Compare as pools are compared: a setting that only one side reports is no change."""
+    paths = sorted({*own.settings, *wanted})
+    both = ((path, lookup_value(own.settings, path), lookup_value(wanted, path)) for path in paths)
+    return [SettingChange(path, old, new) for path, old, new in both if old and new and old != new]

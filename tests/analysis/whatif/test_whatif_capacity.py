@@ -4,11 +4,9 @@ from typing import Any
 
 import pytest
 
-from dashboard.analysis.whatif import WhatIf, converge
 from dashboard.analysis.whatif.after import decides
-from dashboard.fleet import Baseline, Basis, Engine
-from dashboard.views.whatif import total_text
-from tests.analysis.whatif.pools import LARGER, pool_of
+from dashboard.fleet import Basis, Engine
+from tests.analysis.whatif.pools import LARGER, Restarted, like_cohort, pool_of, set_to
 from tests.builders import alike, devices, document, engine, fleet, replica
 
 USUAL, ODD = document(), document(LARGER)
@@ -16,21 +14,21 @@ BOUND = engine(9_000, basis=Basis.ASSUMED)
 RANKS = "parallel_config.data_parallel_size"
 
 
-def one_odd(odd: dict[str, Any], usual: dict[str, Any] | None = None, **more: Any) -> WhatIf:
-    """Return what would change if one of four replicas had the settings of the others."""
-    return converge(pool_of(odd, usual, **more), "chat", "A")
+def one_odd(odd: dict[str, Any], usual: dict[str, Any] | None = None, **more: Any) -> Restarted:
+    """Restart one of four replicas with the settings of the others."""
+    return like_cohort(pool_of(odd, usual, **more))
 
 
-def of_members(*members: Any) -> WhatIf:
-    """Return what would change if these replicas converged to the largest cohort."""
-    return converge(fleet(members, [USUAL, ODD]), "chat", "A")
+def of_members(*members: Any) -> Restarted:
+    """Restart those of these replicas that are in no largest cohort with its settings."""
+    return like_cohort(fleet(members, [USUAL, ODD]))
 
 
 def test_capacity_is_unchanged_if_no_setting_that_decides_it_changes() -> None:
     found = one_odd({"model_config.max_logprobs": 5})
 
-    assert (found.ranks, found.capacity.before) == ((), found.capacity.after)
-    assert total_text(found).endswith(" 4 other DP ranks unchanged.")
+    assert found.ranks == ()
+    assert found.after.capacity == found.before.capacity
 
 
 def test_the_forecast_is_the_median_of_identical_engines_on_the_same_device() -> None:
@@ -43,7 +41,7 @@ def test_the_forecast_is_the_median_of_identical_engines_on_the_same_device() ->
 
     assert (rank.before, rank.after) == (700, 1_100)
     assert (rank.least, rank.most, found.change_of_tokens) == (1_000, 1_200, (300, 500))
-    assert total_text(found) == "Pool: 9,000 tokens now, about 9,400 tokens after. 4 other DP ranks unchanged."
+    assert found.after.total.tokens.value == 9_400
     assert "3 identical engines on NVIDIA H100" in rank.reason
 
 
@@ -54,10 +52,10 @@ def test_a_sum_that_ranks_share_counts_once_per_replica() -> None:
     members = [replica(f"chat-{each}", document=USUAL, engines=sharing(1_000)) for each in range(3)]
     per_rank = replica("chat-8", document=USUAL, engines=(engine(500), engine(500, dp_rank=1)))
     odd = replica("chat-9", document=ODD, engines=sharing(700))
-    what = converge(fleet([*members, per_rank, odd], [USUAL, ODD]), "chat", "A")
-    after = next(each for each in what.changes.after.replicas if each.name == "chat-9")
+    what = of_members(*members, per_rank, odd)
+    after = what.moved()
 
-    assert (what.capacity.before.tokens.value, what.capacity.after.tokens.value) == (4_700, 5_000)
+    assert (what.before.total.tokens.value, what.after.total.tokens.value) == (4_700, 5_000)
     assert what.change_of_tokens == (300, 300)
     assert [(each.after, "3 identical engines" in each.reason) for each in what.ranks] == [(1_000, True)] * 2
     assert sum(each.kv_cache_size_tokens or 0 for each in after.adding_engines) == 1_000
@@ -93,10 +91,10 @@ def test_settings_that_need_memory_or_lay_it_out_decide_the_capacity(path: str) 
         (one_odd({**LARGER, RANKS: 2}, {RANKS: 1}), "The number of DP ranks changes."),
     ],
 )
-def test_without_identical_engines_the_capacity_is_unknown(found: WhatIf, reason: str) -> None:
+def test_without_identical_engines_the_capacity_is_unknown(found: Restarted, reason: str) -> None:
     assert [(rank.after, rank.reason) for rank in found.ranks] == [(None, reason)]
-    assert (found.capacity.after.unknown, found.change_of_tokens) == (1, (0, 0))
-    assert found.capacity.after.tokens.known == 3
+    assert found.change_of_tokens == (0, 0)
+    assert found.after.total.tokens.known == 3
 
 
 def test_engines_with_another_share_of_memory_are_not_identical() -> None:
@@ -105,8 +103,7 @@ def test_engines_with_another_share_of_memory_are_not_identical() -> None:
         replica(f"chat-{place}", document=own, engines=(engine(1_000 * (place + 1)),))
         for place, own in enumerate(documents)
     ]
-    agreed = Baseline("agreed", "chat", {"cache_config.block_size": "16"})
-    what = converge(fleet(members, documents), "chat", agreed)
+    what = set_to(fleet(members, documents), {"cache_config.block_size": 16})
 
     assert [(rank.replica, rank.after) for rank in what.ranks] == [("http://chat-2:8000", 2_000)]
 
@@ -117,7 +114,7 @@ def test_upper_bounds_are_used_only_if_there_are_no_known_tokens() -> None:
     bounds = one_odd(LARGER, others={"engines": (BOUND,)})
 
     assert (rank.after, "1 identical engine" in rank.reason) == (4_000, True)
-    assert (bounds.ranks[0].after, bounds.capacity.after.tokens.at_most) == (9_000, True)
+    assert (bounds.ranks[0].after, bounds.after.total.tokens.at_most) == (9_000, True)
     assert "3 identical engines" in bounds.ranks[0].reason
 
 
@@ -149,18 +146,16 @@ def test_stale_replicas_are_used_only_if_none_is_fresh() -> None:
 def test_the_change_of_the_sum_is_within_its_bounds() -> None:
     found = one_odd(LARGER, engines=(engine(500),))
 
-    before, after = (int(side.tokens.value or 0) for side in (found.capacity.before, found.capacity.after))
+    before, after = (int(side.total.tokens.value or 0) for side in (found.before, found.after))
     least, most = found.change_of_tokens
     change = after - before
     assert least <= change <= most
     assert change == 1_200_000 - 500
 
 
-def test_a_sum_without_a_known_rank_is_unknown_and_ranks_that_sleep_add_nothing() -> None:
-    none = of_members(replica("chat-1", document=USUAL, engines=()), replica("chat-9", document=ODD, engines=()))
+def test_ranks_that_sleep_add_nothing() -> None:
     asleep = engine(500)._replace(sleep_level=1)
     odd = replica("chat-9", document=ODD, engines=(asleep, engine(700, dp_rank=1)))
     found = of_members(*alike("chat", 3, USUAL), odd)
 
-    assert total_text(none) == "Pool: not known now, not known after."
-    assert (found.capacity.before.tokens.value, found.change_of_tokens[0]) == (3 * 1_200_000 + 700, 1_200_000 - 700)
+    assert (found.before.total.tokens.value, found.change_of_tokens[0]) == (3 * 1_200_000 + 700, 1_200_000 - 700)

@@ -1,15 +1,12 @@
 """Findings that a restart would fix, add or spread, or that are unknown until then."""
 
-from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from dashboard.analysis.whatif import WhatIf, converge
-from dashboard.fleet import Baseline, Basis, Contradiction, Source
-from dashboard.rules.findings import Finding
-from tests.analysis.whatif.pools import LARGER, pool_of, rules
+from dashboard.fleet import Basis, Contradiction, Source
+from tests.analysis.whatif.pools import LARGER, Restarted, like_cohort, pool_of, set_to
 from tests.builders import NOW, alike, document, engine, fleet, hashing, replica, setting
 
 LIMIT = {"model_config.max_logprobs": 5}
@@ -20,9 +17,9 @@ CONTRADICTION = Contradiction("cache_config.block_size", setting(32), setting(16
 HALF = {"cache_config.gpu_memory_utilization": 0.5}
 
 
-def one_odd(odd: dict[str, Any], usual: dict[str, Any] | None = None, **more: Any) -> WhatIf:
-    """Return what would change if one replica of four had the settings of the others."""
-    return converge(pool_of(odd, usual, **more), "chat", "A")
+def one_odd(odd: dict[str, Any], usual: dict[str, Any] | None = None, **more: Any) -> Restarted:
+    """Restart one of four replicas with the settings of the others."""
+    return like_cohort(pool_of(odd, usual, **more))
 
 
 @pytest.mark.parametrize(
@@ -43,22 +40,21 @@ def one_odd(odd: dict[str, Any], usual: dict[str, Any] | None = None, **more: An
     ],
 )
 def test_a_finding_is_fixed_only_if_its_evidence_is_known_after_the_restart(
-    what: WhatIf, fixed: list[str], unknown: list[str]
+    what: Restarted, fixed: list[str], unknown: list[str]
 ) -> None:
-    assert (rules(what, "fixed"), rules(what, "not_evaluated")) == (fixed, unknown)
+    assert (what.rules("fixed"), what.rules("not_evaluated")) == (fixed, unknown)
 
 
 def test_a_capacity_finding_persists_if_the_capacity_does() -> None:
     what = one_odd(LIMIT, engines=(engine(600_000),))
 
-    assert "CP-01" in [each.rule for each in what.changes.after.inspection.findings]
+    assert "CP-01" in [each.rule for each in what.after.inspection.findings]
 
 
 def test_fingerprints_are_unknown_after_a_restart_and_reported_tokens_become_a_forecast() -> None:
     what = one_odd(LARGER, others={"engines": hashing("same")}, engines=hashing("other"))
-    odd = next(each for each in what.changes.after.replicas if each.name == "chat-9")
 
-    assert [(each.fingerprint, each.basis) for each in odd.engines] == [(None, Basis.ASSUMED)]
+    assert [(each.fingerprint, each.basis) for each in what.moved().engines] == [(None, Basis.ASSUMED)]
     assert what.ranks[0].after == what.ranks[0].before
 
 
@@ -72,33 +68,22 @@ def test_a_setting_that_is_unreported_after_a_restart_makes_its_finding_unknown(
         replica("chat-8", document=documents[1]),
         replica("chat-9", document=documents[2]),
     ]
-    what = converge(fleet(members, documents), "chat", "A")
+    what = like_cohort(fleet(members, documents))
 
-    assert any(path in each.finding.paths for each in what.changes.findings.not_evaluated)
-
-
-def baseline(**settings: Any) -> Baseline:
-    names = {"block_size": "cache_config.block_size", "dev_mode": "env.VLLM_SERVER_DEV_MODE"}
-    return Baseline("agreed", "chat", {names[name]: value for name, value in settings.items()})
+    assert any(path in each.finding.paths for each in what.findings.not_evaluated)
 
 
-def sizes(found: Iterable[Finding]) -> list[tuple[str, int]]:
-    return [(each.rule, len(each.replicas)) for each in found]
-
-
-def test_a_finding_can_spread_to_more_replicas() -> None:
-    documents = document(OFF), document(ON), document({**ON, **LARGER})
+def test_a_finding_can_spread_to_more_replicas_and_is_not_new() -> None:
+    documents = document(OFF), document({**ON, **LARGER})
     members = [
         *alike("chat", 3, documents[0], **METRICS),
         *alike("chat", 2, documents[1], first=5, **METRICS),
-        replica("chat-9", document=documents[2], **METRICS),
     ]
     before = fleet(members, documents)
-    half = Baseline("half", "chat", {"cache_config.block_size": "32"}, ignored=("env.*",))
+    spread = set_to(before, {"cache_config.block_size": 32, "env.VLLM_SERVER_DEV_MODE": True})
 
-    assert sizes(converge(before, "chat", baseline(block_size="32", dev_mode="true")).spread) == [("CO-14", 6)]
-    assert "CO-14" in rules(converge(before, "chat", baseline(block_size="16", dev_mode="false")), "fixed")
-    assert sizes(converge(before, "chat", half).spread) == []
+    assert [(each.after.rule, len(each.joined)) for each in spread.findings.persisting] == [("CO-14", 3)]
+    assert "CO-14" not in spread.rules("new")
 
 
 def test_a_finding_is_reduced_to_replicas_on_which_it_is_unknown() -> None:
@@ -110,11 +95,10 @@ def test_a_finding_is_reduced_to_replicas_on_which_it_is_unknown() -> None:
         replica("chat-9", document=documents[2]),
     ]
     before = fleet(members, documents)
-    reduced = converge(before, "chat", baseline(dev_mode="false")).reduced
-    other = converge(before, "chat", Baseline("other", "chat", {"model_config.max_logprobs": "20"}))
+    kept = {each.after.rule: each for each in set_to(before, OFF).findings.persisting}
 
-    assert [(each.rule, each.replicas) for each in reduced] == [("CO-14", ("http://chat-9:8000",))]
-    assert (other.reduced, other.unchanged) == ((), 1)
+    assert kept["CO-14"].after.replicas == ("http://chat-9:8000",)
+    assert kept["CO-14"].left == ("http://chat-8:8000",)
 
 
 def test_the_rollout_of_another_pool_continues() -> None:
@@ -130,4 +114,4 @@ def test_the_rollout_of_another_pool_continues() -> None:
     before = fleet(members, [old, new])
 
     assert set(before.inspection.rollouts) == {"one", "two"}
-    assert set(converge(before, "one", "A").changes.after.inspection.rollouts) == {"two"}
+    assert set(like_cohort(before, "one").after.inspection.rollouts) == {"two"}

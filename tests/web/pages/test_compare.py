@@ -321,3 +321,28 @@ def test_a_hostile_baseline_stays_text() -> None:
     ]
 
     assert [page for page in pages if "<script>alert" in html(page)] == []
+
+
+def test_the_causes_of_the_pool_open_on_compare_and_are_shared_by_their_url(demo_fleet: Fleet) -> None:
+    app = open_page(demo_fleet, "compare", pool="chat-70b")
+    listed, key = html(app), "cache_config.block_size"
+
+    assert "Plan the fix</h2>" in listed
+    assert f"compare?pool=chat-70b&amp;cause={key}" in listed
+    assert "kubectl" not in listed
+    opened = html(open_page(demo_fleet, "compare", pool="chat-70b", cause=key))
+    for text in (
+        "<h2>Restart 1 replica of chat-70b with --block-size 16</h2>",
+        "patch deployment/NAME",
+        "### 1 finding",
+    ):
+        assert text in opened
+    assert "Accept it until a date" in opened
+    gone = html(open_page(demo_fleet, "compare", pool="chat-70b", cause="RT-99"))
+    assert "The plan no longer has this cause." in gone
+
+
+def test_a_pool_without_findings_has_no_plan(demo_fleet: Fleet) -> None:
+    calm = replace(demo_fleet, inspection=replace(demo_fleet.inspection, findings=()), plan=None)
+
+    assert "Plan the fix" not in html(open_page(calm, "compare", pool="chat-70b"))

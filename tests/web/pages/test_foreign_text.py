@@ -19,7 +19,7 @@ TOKENIZER = {"path": "model_config.tokenizer"}
 OPENED: tuple[tuple[str, dict[str, str]], ...] = (
     ("compare", {"show": "All settings", **TOKENIZER}),
     ("compare", {"cohort": "A"}),
-    ("compare", {"pool": HOSTILE, "converge": "A"}),
+    ("compare", {"pool": HOSTILE, "cause": "model_config.tokenizer"}),
     ("compare", {"replicas": f"{FIRST},{SECOND},{FIRST}@{KEY},http://gone@{KEY}", "show": "All settings"}),
     ("capacity", {"per": "GPU"}),
     ("capacity", {"per": "pool"}),

@@ -1,12 +1,10 @@
 """The page Replicas: controls, selection, empty states."""
 
 import re
-from typing import Any
 
 import pytest
 
 from dashboard.views.blocks import SIGNS
-from dashboard.views.overview import overview_figures
 from dashboard.views.replicas import TITLES
 from tests.builders import document, fleet, replica, story
 from tests.page_runner import address, html, open_page, opened, rerun
@@ -41,18 +39,6 @@ def test_filters_are_in_the_url() -> None:
 
     app = open_page(story(), "replicas", search="http://gemma 03")
     assert app.dataframe[0].value["Replica"].to_list() == ["gemma-27b-03"]
-
-
-def test_the_unknown_figure_of_the_overview_opens_the_replicas_that_it_counts() -> None:
-    figures = {each.label: each for each in overview_figures(story())}
-    target = figures["Unknown"].link
-    assert target is not None
-
-    url: dict[str, Any] = dict(target.choices)
-    app = open_page(story(), target.key, **url)
-
-    assert len(app.dataframe[0].value) == int(figures["Unknown"].value)
-    assert app.dataframe[0].value["State"].str.contains("down|partial").all()
 
 
 def test_filters_of_several_values_sort_and_columns_are_in_the_url() -> None:

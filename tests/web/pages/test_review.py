@@ -104,7 +104,7 @@ def test_suppressions_are_ordered_by_their_end_with_expired_ones_last(store: Sna
         pytest.param(
             fleet(alike("chat", 3, DOCUMENT, sources=(Source.METRICS,)), [DOCUMENT]),
             (
-                "<h1>No critical findings or warnings</h1>",
+                "<h1>Fleet is consistent: 3 replicas, 1 pool</h1>",
                 "No findings in what was read.",
                 "All replicas were read.",
             ),
