@@ -4,7 +4,7 @@ import json
 import re
 from dataclasses import replace
 from datetime import datetime, timedelta
-from html import unescape
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ EVERY_PAGE = (
     "changes",
     "timeline",
 )
+CELL = r"<t[hd][ >].*?</t[hd]>"
 WEEK = timedelta(days=7)
 
 
@@ -97,6 +98,18 @@ def copied(app: AppTest) -> list[str]:
 def tables(app: AppTest) -> list[str]:
     """Return the HTML of the setting tables: the matrix, then what decides prefix sharing."""
     return [each["html"] for each in _component_values(app) if "html" in each]
+
+
+def table_of(app: AppTest, caption: str) -> dict[str, list[str]]:
+    """Return the texts of a table by the heads of its columns, without signs and words for screen readers."""
+    whole = re.search(rf"<caption[^>]*>{re.escape(escape(caption))}</caption>.*?</table>", html(app), re.DOTALL)
+    assert whole is not None, f"no table {caption}"
+    text = re.sub(r'<span class="(?:glyph|said|letter)[^>]*>[^<]*</span>|<input[^>]*>|<wbr>', "", whole.group())
+    rows = [
+        [" ".join(unescape(re.sub("<[^>]+>", " ", cell)).split()) for cell in re.findall(CELL, row, re.DOTALL)]
+        for row in re.findall(r"<tr.*?</tr>", text, re.DOTALL)
+    ]
+    return {head: [row[place] for row in rows[1:]] for place, head in enumerate(rows[0])}
 
 
 def opened(app: AppTest) -> list[str]:

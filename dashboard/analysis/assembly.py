@@ -287,8 +287,8 @@ def inspected(fleet: Fleet, at: datetime, today: date | None = None, before: Fle
     `at`. Findings of the fleet that are unconfirmed stay. What the fleet `before` found in equal pools is reused: the
     result is the same without it.
     """
-    same_policy = before is not None and before.policy == fleet.policy
-    known = before.inspection.evaluated if before is not None and same_policy else {}
+    policies = [replace(each.policy, suppressions=()) for each in (fleet, before) if each is not None]
+    known = before.inspection.evaluated if before is not None and policies[0] == policies[1] else {}
     inspection = inspect_fleet(ALL_RULES, fleet, at, today, known)
     transfers = _transfers(fleet, inspection, before)
     inspection = add_unconfirmed(inspection, fleet.inspection.unconfirmed, fleet, ALL_RULES, today or at.date())

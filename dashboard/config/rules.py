@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 from typing_extensions import TypedDict
-from yaml.nodes import MappingNode, ScalarNode, SequenceNode
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from dashboard.config.document import MAX_DOCUMENT_BYTES, describe_error, read_document
 from dashboard.errors import OptionsError
@@ -212,6 +212,36 @@ def suppression_yaml(entry: Suppression, more: Mapping[str, Any] | None = None) 
     }
     given = {key: value for key, value in fields.items() if value}
     return str(yaml.safe_dump({SUPPRESS: [given]}, sort_keys=False, allow_unicode=True, width=120))
+
+
+def ignore_yaml(glob: str) -> str:
+    """Return an entry under `ignore` as YAML."""
+    return str(yaml.safe_dump({"ignore": [glob]}, allow_unicode=True))
+
+
+def remove_suppression(raw: bytes, file: Path, number: int) -> bytes:
+    """Return the content of a file without its entry at a position, from 0; the rest stays, with its comments.
+
+    Raise OptionsError where the file is wrong, or where its form does not allow it.
+    """
+    before = read_suppressions(raw, file)
+    text = raw.decode("utf-8-sig")
+    root = cast("MappingNode", yaml.compose(text, Loader=yaml.SafeLoader))
+    entry = root.value[0][1].value[number]
+    lines = text.splitlines(keepends=True)
+    left = "".join((*lines[: entry.start_mark.line], *lines[_last_line(entry) + 1 :])).encode()
+    if read_suppressions(left, file) != (*before[:number], *before[number + 1 :]):
+        raise OptionsError(f"{file}: entry {number + 1} cannot be removed; remove it in an editor")
+    return left
+
+
+def _last_line(node: Node) -> int:
+    """Return the number of the last line of a node. The end that YAML reports is that of the comments after it."""
+    if isinstance(node, MappingNode) and not node.flow_style:
+        return _last_line(node.value[-1][1])
+    if isinstance(node, SequenceNode) and not node.flow_style:
+        return _last_line(node.value[-1])
+    return int(node.end_mark.line)
 
 
 def add_suppression(raw: bytes, file: Path, added: str) -> bytes:

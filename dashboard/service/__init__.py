@@ -172,7 +172,7 @@ def options() -> Options | None:
 
 
 def reload() -> None:
-    """Load the options again, and poll at once."""
+    """Load the options again, and poll at once; what is accepted by now is shown before. Raise OptionsError."""
     if _current.collector is not None:
         _current.collector.reload()
 

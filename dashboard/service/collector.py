@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from dashboard.analysis.assembly import FRESH_INTERVALS, NO_LIVES, Fleet, assemble, empty_fleet, read_fleet
+from dashboard.analysis.assembly import FRESH_INTERVALS, NO_LIVES, Fleet, assemble, empty_fleet, inspected, read_fleet
 from dashboard.analysis.flapping import Watch
 from dashboard.analysis.lifecycle import with_lives
 from dashboard.analysis.plan import planned
 from dashboard.compare.cohorts import all_letters
 from dashboard.config import Options, policy_of
 from dashboard.config.load import OptionsFiles
+from dashboard.config.rules import load_suppressions
 from dashboard.fleet import NO_LETTERS, RouterConfig, Snapshot, SourceStatus, has_same_content
 from dashboard.fleet.history import Sightings
 from dashboard.garbage import give_back, limit_arenas, uncollected
@@ -135,7 +136,16 @@ class Collector:
         self._thread = None
 
     def reload(self) -> None:
-        """Load the files of the options now, and poll; returns at once."""
+        """Load the files of the options now, and poll. Returns once the fleet shows what is accepted now.
+
+        Raises OptionsError where the file of accepted findings is wrong. A poll that is being evaluated shows that file
+        as it was; the next poll follows at once.
+        """
+        file, fleet = self.options.suppressions_file, self.fleet
+        if file is not None and fleet.polled_at is not None:
+            self._policy = policy_of(self.options.with_accepted(load_suppressions(file)))
+            found = inspected(replace(fleet, policy=self._policy), fleet.polled_at, before=fleet)
+            self.fleet = planned(_numbered(found, fleet))
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop may have ended by itself
                 self._loop.call_soon_threadsafe(self._reload.set)

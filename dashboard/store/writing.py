@@ -5,12 +5,12 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
-from dashboard.config.rules import add_suppression, load_suppressions, suppression_yaml
+from dashboard.config.rules import add_suppression, read_suppressions, remove_suppression, suppression_yaml
 from dashboard.errors import OptionsError
 from dashboard.fleet.formatting import iso
 from dashboard.rules.findings import Suppression
@@ -86,6 +86,7 @@ def _wait_for(descriptor: int) -> None:
             return
 
 
+SCOPE = ("rule", "pool", "replicas", "labels", "until")  # of an entry: what it covers
 READABLE = 0o644  # of a new file: `check` may run as another user
 
 
@@ -95,18 +96,42 @@ def save_acceptance(file: Path, entry: Suppression, author: str, at: datetime) -
     Raise OptionsError where the file is wrong, not writable, or has this entry; nothing is changed then.
     """
     added = suppression_yaml(entry, {"author": author, "created": iso(at)})
+
+    def add(content: bytes) -> bytes:
+        if any(_is_equal(each, entry, SCOPE) for each in read_suppressions(content, file)):
+            raise OptionsError(f"{file.name}: already has an entry for this scope until {entry.until}")
+        return add_suppression(content, file, added)
+
+    _change(file, add)
+
+
+def undo_acceptance(file: Path, entry: Suppression) -> None:
+    """Remove an entry from the file; the rest stays, with its comments.
+
+    Raise OptionsError where the file is wrong, not writable, or does not have this entry; nothing is changed then.
+    """
+
+    def remove(content: bytes) -> bytes:
+        found = enumerate(read_suppressions(content, file))
+        number = next((number for number, each in found if _is_equal(each, entry, (*SCOPE, "owner", "reason"))), None)
+        if number is None:
+            raise OptionsError(f"{file.name}: no longer has this entry")
+        return remove_suppression(content, file, number)
+
+    _change(file, remove)
+
+
+def _change(file: Path, change: Callable[[bytes], bytes]) -> None:
+    """Replace the content of the file by what `change` makes of it, alone among threads and processes."""
     try:
         with locked(file.parent):
-            if any(_covers_same(each, entry) for each in load_suppressions(file)):
-                raise OptionsError(f"{file.name}: already has an entry for this scope until {entry.until}")
             is_new = not file.exists()
             if not is_new and not (file.stat().st_mode & 0o222 and os.access(file, os.W_OK)):
-                raise OptionsError(f"{file.name}: read-only; make it writable, or copy the entry into it")
-            content = add_suppression(b"" if is_new else file.read_bytes(), file, added)
-            write_whole(file, content, READABLE if is_new else None)
+                raise OptionsError(f"{file.name}: read-only; make it writable, or edit it")
+            write_whole(file, change(b"" if is_new else file.read_bytes()), READABLE if is_new else None)
     except OSError as error:
         raise OptionsError(f"{file.name}: {error.strerror}; nothing was saved") from error
 
 
-def _covers_same(known: object, entry: Suppression) -> bool:
-    return all(getattr(known, name) == getattr(entry, name) for name in ("rule", "pool", "replicas", "labels", "until"))
+def _is_equal(known: object, entry: Suppression, names: Iterable[str]) -> bool:
+    return all(getattr(known, name) == getattr(entry, name) for name in names)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -11,11 +10,10 @@ from typing import NamedTuple
 
 from dashboard.compare import Matrix, MatrixRow
 from dashboard.fleet.history import Sighting
-from dashboard.fleet.pieces import Age, Link, Piece, Style, Text, to_plain
+from dashboard.fleet.pieces import Age, Kind, Link, Piece, Style, Text, to_plain
 from dashboard.views.context import Context
 from dashboard.views.time_chart import TimeChart
 
-MOST_LARGE = 200  # replicas of a map with large cells
 MOST_COLUMNS = 24  # of a matrix; CSV has all
 
 
@@ -30,7 +28,7 @@ class Tone(StrEnum):
     PLAIN = "plain"
 
 
-# Of tones in plain text: Markdown, terminals, cells of large tables. HTML has shapes.
+# Of tones in plain text: Markdown, terminals, cells of grids. HTML has shapes.
 SIGNS = {Tone.CRITICAL: "✖", Tone.WARNING: "▲", Tone.INFO: "●", Tone.GOOD: "✓", Tone.UNKNOWN: "?", Tone.PLAIN: "·"}
 DataValue = str | int | float | bool | tuple[str, ...]  # what a program reads in a cell
 
@@ -144,11 +142,10 @@ class Cell(NamedTuple):
     """One cell of a table: its text, and its tone where it has one. `letter` is a cohort's, drawn before the text.
 
     `value` is what a program reads in place of the text: a plain number, or a list whole. `link` is what the text
-    names; that of the first cell is also what a row of a large table opens. `note` is a second, quiet line.
+    names; that of the first cell is also what a row of a grid opens. `note` is a second, quiet line.
     `shares` are cohorts' letters with their replicas, which a page draws as a bar in place of the text; a name in lower
     case is drawn grey. `spread` are numbers of replicas that a page draws as a small bar, which the text describes.
-    `hint` is a tooltip of a page, `pieces` what it draws in place of the text, on its tone, `age`
-    what a large table of a live one does.
+    `hint` is a tooltip of a page, `pieces` what it draws in place of the text, on its tone, `age` what a live one does.
     """
 
     text: str
@@ -173,9 +170,8 @@ class Cell(NamedTuple):
 class Table:
     """A table with a caption and, below, a note such as what it leaves out. `name` is for its file: letters, dashes.
 
-    `for_programs` makes the table for programs, if it has other rows or columns: views/table.py. `is_large`: a page
-    draws it as a table that scrolls and sorts, and a click on a row opens the link of its first cell. Any other table
-    folds the rows after the `first` ones there. `test_id` is the promised `data-testid` of each row (docs/ci.md).
+    `for_programs` makes the table for programs, if it has other rows or columns: views/table.py. A page folds the rows
+    after the `first` ones, except where it `is_whole`. `test_id` is the promised `data-testid` of a row (docs/ci.md).
     """
 
     name: str
@@ -184,9 +180,15 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
     for_programs: Callable[[], Table] | None = field(default=None, compare=False)
-    is_large: bool = False
+    is_whole: bool = False
     first: int = 15
     test_id: str = ""
+
+    @property
+    def has_ticks(self) -> bool:
+        """Return whether a reader of a page can tick its rows: they are replicas, which can be compared."""
+        link = self.rows[0][0].link if self.is_whole and self.rows else None
+        return link is not None and link.kind is Kind.REPLICA
 
     @property
     def data(self) -> Table:
@@ -331,28 +333,15 @@ class MapRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FleetMap:
-    """A cell for each replica. `columns` are the pools of each cluster; empty: a row is a pool, with one group."""
+    """A cell for each replica. `columns` are the pools of each cluster; empty: a row is a pool, with one group.
+
+    `data` counts the replicas of each row by their worst finding, for exports without colours. `is_dense`: small cells.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[MapRow, ...]
-
-    @property
-    def is_dense(self) -> bool:
-        return sum(len(group) for row in self.rows for group in row.groups) > MOST_LARGE
-
-    @property
-    def data(self) -> Table:
-        """Return the replicas of each row by their worst finding, for exports without colours."""
-        heads = ("Critical", "Warning", "Info", "No findings", "No data")
-        tones = (Tone.CRITICAL, Tone.WARNING, Tone.INFO, Tone.PLAIN, Tone.UNKNOWN)
-        rows = []
-        for row in self.rows:
-            numbers = Counter(cell.tone for group in row.groups for cell in group)
-            counted = (number_cell(f"{numbers[tone]:,}", numbers[tone]) for tone in tones)
-            rows.append((Cell(row.title, link=row.link), *counted, Cell(row.sharing)))
-        first = Column("Cluster" if self.columns else "Pool")
-        columns = (first, *(Column(head, is_number=True) for head in heads), Column("Prefix sharing"))
-        return Table("fleet-map", "Replicas by their worst finding", columns, tuple(rows))
+    data: Table
+    is_dense: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,14 +372,10 @@ def flat_blocks(blocks: Iterable[Block]) -> Iterator[PlainBlock]:
         if isinstance(block, Columns):
             for column in block.columns:
                 yield from flat_blocks(column)
+        elif isinstance(block, Banner):
+            yield Paragraph(block.title, block.tone)
         else:
-            yield _flat(block)
-
-
-def _flat(block: PlainBlock | Gauges | Banner) -> PlainBlock:
-    if isinstance(block, Banner):
-        return Paragraph(block.title, block.tone)
-    return block.table if isinstance(block, Gauges) else block
+            yield block.table if isinstance(block, Gauges) else block
 
 
 @dataclass(frozen=True, slots=True)

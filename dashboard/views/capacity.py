@@ -249,7 +249,7 @@ def outlier_entries(
 
 def ranks_table(ranks: Iterable[Any], name: str, caption: str) -> Table:
     rest = "{:,} more ranks are not listed.".format
-    table = to_table(ranks, RANKS, name, caption, most=MOST_ROWS, rest=rest, is_large=True)
+    table = to_table(ranks, RANKS, name, caption, most=MOST_ROWS, rest=rest, is_whole=True)
     return replace(table, test_id="rank")
 
 

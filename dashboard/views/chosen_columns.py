@@ -9,6 +9,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import one_line, short_id
 from dashboard.rules.findings import Finding
 from dashboard.views.context import as_of
+from dashboard.views.names import find_replicas
 
 MOST_CHOSEN = 12  # replicas of any pools that are compared
 AT = "@"  # between replica and snapshot; `quote` encodes it within an id
@@ -66,16 +67,8 @@ def read_chosen(fleet: Fleet, text: str) -> tuple[str, ...]:
 
 def _spelled(fleet: Fleet, columns: Iterable[ChosenColumn]) -> tuple[ChosenColumn, ...]:
     """Return columns by id where a reader wrote the name of a replica, or its address without the scheme."""
-    ids = {each.id for each in fleet.replicas}
-    others: dict[str, str] = {}
-    for each in fleet.replicas:
-        for text in (each.name, each.id.partition("://")[2]):
-            others.setdefault(text, each.id)
-    spelled = (
-        each if each.snapshot or each.replica in ids else ChosenColumn(others.get(each.replica, each.replica))
-        for each in columns
-    )
-    return tuple(dict.fromkeys(spelled))
+    found = ((each, [] if each.snapshot else find_replicas(fleet, each.replica)) for each in columns)
+    return tuple(dict.fromkeys(ChosenColumn(known[0].id) if known else each for each, known in found))
 
 
 def with_snapshots(fleet: Fleet, columns: Iterable[ChosenColumn], opened: Mapping[str, OpenedSnapshot]) -> Fleet:

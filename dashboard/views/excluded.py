@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
+from fnmatch import fnmatchcase
 from functools import partial
 
 from dashboard.analysis.assembly import Fleet
@@ -85,6 +86,7 @@ def suppressed_blocks(fleet: Fleet, known: FindingList) -> tuple[Block, ...]:
         Field("", "Suppressed by", lambda row: _texts(row.finding)[0]),
         Field("", "Until", lambda row: _texts(row.finding)[1]),
         Field("", "Reason", lambda row: _texts(row.finding)[2]),
+        Field("", "File", lambda row: _texts(row.finding)[3] or fleet.policy.file),
     ]
     if any(each.sighting for each in found):
         fields.append(Field("", SINCE.title, lambda row: since_cell(row.sighting)))
@@ -108,6 +110,19 @@ def ignored_blocks(fleet: Fleet) -> tuple[Paragraph, ...]:
     globs = join_texts(((Piece(glob, Style.CODE),) for glob in fleet.ignored), last=", ")
     differ = f"these differ in {count(pools, 'pool')}" if pools else "these differ in no pool"
     return (Paragraph((Piece("Ignored by fleet.yaml: "), *globs, Piece(f" ({differ})."))),)
+
+
+def ignore_preview(fleet: Fleet, glob: str) -> str:
+    """Return what an entry under `ignore` would hide: `Hides 3 settings, 2 with differences: a, b and c.`."""
+    reported = {path for document in fleet.documents.values() for path in document.settings}
+    differing = {each.path for pool in fleet.pools for each in pool.differences}
+    hidden = sorted(
+        (path for path in reported if fnmatchcase(path, glob)), key=lambda path: (path not in differing, path)
+    )
+    if not hidden:
+        return "Hides nothing: no reported setting matches."
+    differ = sum(path in differing for path in hidden)
+    return f"Hides {count(len(hidden), 'setting')}, {differ:,} with differences: {shortlist(hidden, MANY)}."
 
 
 def ignored_table(fleet: Fleet) -> Table | None:
@@ -137,9 +152,9 @@ def _where(finding: Finding, names: Mapping[str, str]) -> str:
     return " · ".join(filter(None, (where_of(finding), to_plain(side_of([finding], names)), many)))
 
 
-def _texts(finding: Finding) -> tuple[str, str, str]:
+def _texts(finding: Finding) -> tuple[str, str, str, str]:
     by = finding.suppression
-    return (brief(by.owner), f"{by.until}", one_line(by.reason)) if by else ("", "", "")
+    return (brief(by.owner), f"{by.until}", one_line(by.reason), by.file) if by else ("", "", "", "")
 
 
 def _expired(findings: Iterable[Finding], known: FindingList) -> Iterator[Entries]:

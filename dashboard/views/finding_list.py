@@ -67,19 +67,12 @@ class ListedFinding(NamedTuple):
 
 
 WORST_FIRST = ""  # no sort in the URL
-SORTS: Mapping[str, Callable[[ListedFinding], Any]] = {
-    WORST_FIRST: lambda _: 0,
-    NEWEST_FIRST: lambda listed: newest_first(listed.sighting),
-    "rule": lambda listed: listed.finding.rule,
-    "pool": lambda listed: [natural(each) for each in listed.finding.pools],
-    "-replicas": lambda listed: -len(listed.finding.replicas),
-}
-SORT_TEXTS = {
-    WORST_FIRST: "worst first",
-    NEWEST_FIRST: "newest first",
-    "rule": "rule",
-    "pool": "pool",
-    "-replicas": "most replicas",
+SORTS: Mapping[str, tuple[str, Callable[[ListedFinding], Any]]] = {  # what a reader is shown, and the key
+    WORST_FIRST: ("worst first", lambda _: 0),
+    NEWEST_FIRST: ("newest first", lambda listed: newest_first(listed.sighting)),
+    "rule": ("rule", lambda listed: listed.finding.rule),
+    "pool": ("pool", lambda listed: [natural(each) for each in listed.finding.pools]),
+    "-replicas": ("most replicas", lambda listed: -len(listed.finding.replicas)),
 }
 
 
@@ -349,7 +342,7 @@ def list_findings(fleet: Fleet) -> FindingList:
 
 def sort_findings(listed: Iterable[ListedFinding], sort: str) -> list[ListedFinding]:
     """Return findings sorted by one of `SORTS`; equal ones keep their order, the worst first."""
-    return sorted(listed, key=SORTS[sort])
+    return sorted(listed, key=SORTS[sort][1])
 
 
 def group_findings(listed: Iterable[ListedFinding]) -> list[FindingGroup]:

@@ -89,14 +89,6 @@ EVERYTHING = FindingFilter()
 MOST_TABLE_ROWS = 2_000  # of the table of all findings
 MOST_ENTRIES = 200  # of one severity in an export
 MOST_ROWS = 40  # of the list on the page: filters narrow it
-# Lists of rules, findings and settings on the page. The names are also values of the URL.
-SUPPRESSED, IGNORED = "Suppressed", "Ignored"
-OUTCOMES = {
-    "Passed": OutcomeKind.PASSED,
-    "Skipped": OutcomeKind.SKIPPED,
-    "Not applicable": OutcomeKind.NOT_APPLICABLE,
-}
-RULE_LISTS = (*OUTCOMES, SUPPRESSED, IGNORED)
 
 
 def findings_report(fleet: Fleet, chosen: FindingFilter = EVERYTHING, *, name: str = "") -> View:
@@ -140,26 +132,6 @@ def list_section(
     more = f" {left:,} more entries not shown: use the filters." if left > 0 else ""
     entries = row_entries(groups[:MOST_ROWS], known.names, choices, opened)
     return Section("findings", "", (entries, Paragraph((Piece(f"{shown}{together}.{more}", Style.MUTED),))))
-
-
-def rules_blocks(fleet: Fleet, known: FindingList, chosen: FindingFilter, shown: str) -> tuple[Block, ...]:
-    """Return one of RULE_LISTS. Of the filters, pool and rule apply to the outcomes of rules."""
-    if shown == SUPPRESSED:
-        return suppressed_blocks(fleet, known)
-    if shown == IGNORED:
-        ignored = ignored_table(fleet)
-        return (*(ignored_blocks(fleet) or _muted("fleet.yaml ignores no settings.")), *([ignored] if ignored else []))
-    table = outcome_table(fleet.inspection, OUTCOMES[shown], chosen)
-    return (table,) if table else _muted("No rules.")
-
-
-def rule_counts(fleet: Fleet, chosen: FindingFilter) -> dict[str, int]:
-    tables = {name: outcome_table(fleet.inspection, kind, chosen) for name, kind in OUTCOMES.items()}
-    return {
-        **{name: len(table.rows) if table else 0 for name, table in tables.items()},
-        SUPPRESSED: len(fleet.inspection.suppressed),
-        IGNORED: sum(len(pool.ignored) for pool in fleet.pools),
-    }
 
 
 def severity_parts(
@@ -216,10 +188,6 @@ def _none(fleet: Fleet, known: FindingList) -> Section:
     else:
         text, tone = "No rule on settings was evaluated; see the reasons below.", Tone.UNKNOWN
     return Section("findings", "Findings", (Paragraph(plain(text), tone),))
-
-
-def _muted(text: str) -> tuple[Paragraph, ...]:
-    return (Paragraph((Piece(text, Style.MUTED),)),)
 
 
 def finding_section(fleet: Fleet, known: FindingList, listed: ListedFinding, choices: Choices) -> Section:
@@ -330,7 +298,8 @@ def _group_table(group: Sequence[ListedFinding], choices: Choices) -> Table:
 def _remarks(fleet: Fleet, finding: Finding) -> list[Paragraph]:
     paragraphs = []
     if (by := finding.suppression) is not None:
-        paragraphs.append(Paragraph(plain(f"Suppressed until {by.until} by {by.owner}: {by.reason}"), Tone.INFO))
+        word, file = ("Accepted", by.file) if by.file else ("Suppressed", fleet.policy.file)
+        paragraphs.append(Paragraph(plain(f"{word} until {by.until} by {by.owner}: {by.reason} ({file})"), Tone.INFO))
     texts = remarks(finding, fleet.inspection)
     tones = [Tone.WARNING if finding.expired and not place else Tone.INFO for place in range(len(texts))]
     if finding.unknown:

@@ -1,6 +1,6 @@
 """The map of a fleet: a cell for each replica by its worst finding, in rows of pools, or of clusters."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from dashboard.analysis.assembly import Fleet
@@ -9,12 +9,20 @@ from dashboard.fleet import Cohort, Pool, Replica
 from dashboard.fleet.formatting import SOME, natural, setting_text, shortlist
 from dashboard.fleet.pieces import Kind, Link
 from dashboard.rules.findings import Severity
-from dashboard.views.blocks import FleetMap, MapCell, MapRow, Tone
+from dashboard.views.blocks import Cell, Column, FleetMap, MapCell, MapRow, Table, Tone, number_cell
 from dashboard.views.capacity_text import device_words
 from dashboard.views.names import brief
 from dashboard.views.summary import counts_text
 
 NO_POOL = "no pool"
+MOST_LARGE = 200  # replicas of a map with large cells
+COUNTED = {
+    Tone.CRITICAL: "Critical",
+    Tone.WARNING: "Warning",
+    Tone.INFO: "Info",
+    Tone.PLAIN: "No findings",
+    Tone.UNKNOWN: "No data",
+}
 
 
 def fleet_map(fleet: Fleet, pools: Sequence[Pool]) -> FleetMap:
@@ -26,8 +34,21 @@ def fleet_map(fleet: Fleet, pools: Sequence[Pool]) -> FleetMap:
     if any(clusters):
         columns = _columns(pools)
         rows = [_cluster_row(fleet, cluster, columns, pools, cells) for cluster in clusters]
-        return FleetMap(tuple(map(brief, columns)), (*rows, *more))
-    return FleetMap((), (*(_pool_row(fleet, pool, cells) for pool in pools), *more))
+        return _map("Cluster", tuple(map(brief, columns)), (*rows, *more))
+    return _map("Pool", (), (*(_pool_row(fleet, pool, cells) for pool in pools), *more))
+
+
+def _map(head: str, columns: tuple[str, ...], rows: tuple[MapRow, ...]) -> FleetMap:
+    """Return a map with its table; `head` is what a row is."""
+    cells, total = [], 0
+    for row in rows:
+        total += sum(map(len, row.groups))
+        numbers = Counter(cell.tone for group in row.groups for cell in group)
+        counted = (number_cell(f"{numbers[tone]:,}", numbers[tone]) for tone in COUNTED)
+        cells.append((Cell(row.title, link=row.link), *counted, Cell(row.sharing)))
+    heads = (Column(head), *(Column(name, is_number=True) for name in COUNTED.values()), Column("Prefix sharing"))
+    table = Table("fleet-map", "Replicas by their worst finding", heads, tuple(cells))
+    return FleetMap(columns, rows, table, is_dense=total > MOST_LARGE)
 
 
 def _pool_row(fleet: Fleet, pool: Pool, cells: Mapping[str, MapCell]) -> MapRow:

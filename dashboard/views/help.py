@@ -116,8 +116,9 @@ TOPICS: Mapping[str, tuple[str, str]] = {  # of each page: the question that it 
 }
 KEYS = (
     ("Ctrl-K or /", "search; Enter opens the first hit, Esc returns"),
-    ("Esc", "close a dialog or a tooltip"),
-    ("Enter", "open the focused cell"),
+    ("j, k", "next and previous finding or cause"),
+    ("Esc", "close a dialog, a tooltip or the open finding"),
+    ("Enter", "open the focused finding, cause or cell"),
 )
 FIRST, SECOND = itemgetter(0), itemgetter(1)
 KEY_FIELDS = (Field("", "Key", FIRST, is_code=True), Field("", "Use", SECOND))

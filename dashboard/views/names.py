@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.fleet import Replica
 from dashboard.fleet.formatting import middle_cut, natural, one_line
 from dashboard.fleet.pieces import Kind, Link, Piece, Text, shortlist_texts
 
@@ -22,6 +23,13 @@ def in_natural_order(replicas: Iterable[str], names: Mapping[str, str]) -> list[
 
 def names_of(replicas: Iterable[str], names: Mapping[str, str]) -> list[str]:
     return [names.get(each, each) for each in in_natural_order(replicas, names)]
+
+
+def find_replicas(fleet: Fleet, text: str) -> list[Replica]:
+    """Return the replica with this id; without one those with this name, or this address without its scheme."""
+    if text in fleet.by_id:
+        return [fleet.by_id[text]]
+    return [each for each in fleet.replicas if text and text in {each.name, each.id.partition("://")[2]}]
 
 
 def replica_names(fleet: Fleet) -> dict[str, str]:

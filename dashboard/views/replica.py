@@ -231,7 +231,7 @@ def _probes(replica: Replica) -> tuple[Block, ...]:
         Field("observed_at", "Time"),
         Field("", "Result", lambda probe: _probe_result(probe)[1]),
     )
-    return (to_table(in_order(replica.probes), fields, "probes", "Probes", is_large=True),)
+    return (to_table(in_order(replica.probes), fields, "probes", "Probes", is_whole=True),)
 
 
 def _probe_result(probe: ProbeResult) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -12,14 +12,15 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.compare.encoding import is_comparable, lookup_setting
 from dashboard.fleet import Document, Pool, Replica, ReplicaState, Setting, SettingValue, Source, State, formatting
 from dashboard.fleet.formatting import count, middle_cut, one_line, setting_text
-from dashboard.fleet.pieces import Kind, Link, Piece, Style, plain
+from dashboard.fleet.pieces import Link, Piece, Style, page, plain
 from dashboard.rules.behaviour.development_mode import PLUGINS, PROVIDER, PROVIDER_COMMAND, is_older
+from dashboard.views import pages
 from dashboard.views.blocks import Block, Cell, Column, Entries, Entry, Paragraph, Section, Table, Tone, quiet_paragraph
 from dashboard.views.names import slug
 from dashboard.views.pool_comparison import SettingChoice
 from dashboard.views.table import Field, to_table
 
-LONGEST = 300  # characters of a value in a cell; the page shows the whole one of a selected row
+LONGEST = 300  # characters of a value in a cell; the page shows the whole one of a setting
 TOP = "top"  # the section of settings without one, such as version
 STATES = {State.REPORTED: "reported", State.NULL: "not set", **formatting.STATE_WORDS}
 DIFFERS, NO_MAJORITY = "≠ ", "≠ no majority"
@@ -59,19 +60,6 @@ NO_ANSWER = (
 KUBERNETES = "Kubernetes: see docs/provider.md."
 OLDER = "Tested with vLLM 0.26 and newer; this replica is older and may not load it."
 COMPARABLE = [str(state) for state in State if is_comparable(state)]
-
-
-def _opened_setting(row: Any) -> Link:
-    return Link(Kind.SETTING, row.path)
-
-
-FIELDS = (
-    Field("path", "Setting", link=_opened_setting, is_code=True),
-    Field("value", "Value", lambda row: row.value, link=_opened_setting, is_code=True),
-    Field("majority", "Pool majority", link=_opened_setting, is_code=True, key="Most of its pool"),
-    Field("state", "State", link=_opened_setting),
-    Field("source", "Source", link=_opened_setting, key="Told by"),
-)
 
 
 class ReplicaComparison(NamedTuple):
@@ -188,8 +176,20 @@ def settings_blocks(
     rows = filter_settings(comparison.rows, choice)
     if rows.empty:
         return (Paragraph(plain(f"No matches. {count(total, 'setting')} hidden."), Tone.INFO),)
+    fields = (
+        Field("path", "Setting", link=lambda row: _opened(replica, row.path), is_code=True),
+        Field("value", "Value", lambda row: row.value, is_code=True),
+        Field("majority", "Pool majority", is_code=True, key="Most of its pool"),
+        Field("state", "State"),
+        Field("source", "Source", key="Told by"),
+    )
     note = f"{len(rows):,} of {count(total, 'setting')}."
-    return (to_table(rows, FIELDS, f"settings-{slug(replica.name)}", "Settings", note, is_large=True),)
+    return (to_table(rows, fields, f"settings-{slug(replica.name)}", "Settings", note, is_whole=True),)
+
+
+def _opened(replica: Replica, path: str) -> Link:
+    """Return the page of a replica with one setting, which it shows with its whole value."""
+    return page(pages.REPLICA_PAGE, **{pages.REPLICA: replica.id, pages.SETTING: path})
 
 
 def identity_blocks(replica: Replica) -> tuple[Block, ...]:
@@ -203,7 +203,7 @@ def identity_blocks(replica: Replica) -> tuple[Block, ...]:
         return (quiet_paragraph("No labels, and no identity settings reported."),)
     columns = (Column("Setting", is_code=True), Column("Value", is_code=True), Column("Source", key="Told by"))
     cells = tuple(tuple(Cell(one_line(text)) for text in row) for row in rows)
-    return (Table("identity", "Identity", columns, cells, IDENTITY_NOTE, is_large=True),)
+    return (Table("identity", "Identity", columns, cells, IDENTITY_NOTE, is_whole=True),)
 
 
 def _one_line(text: str, value: str, state: State) -> str:

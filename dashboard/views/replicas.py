@@ -1,7 +1,7 @@
 """The page Replicas: every replica in one table, the worst first, and its CSV."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet import Replica, ReplicaState, Role, Source, formatting
+from dashboard.fleet import Replica, ReplicaState, Source, formatting
 from dashboard.fleet.formatting import STALE_TARGET, count, middle_cut, natural, one_line
 from dashboard.fleet.history import Sighting
 from dashboard.fleet.pieces import Age, Kind, Link, plain
@@ -19,17 +19,27 @@ from dashboard.views.context import context_of
 from dashboard.views.excluded import state_tone, unread_entries
 from dashboard.views.filters import EVERYTHING, FilterKey, Search
 from dashboard.views.help import COHORT, POOL, glossary
-from dashboard.views.pages import REPLICAS
+from dashboard.views.pages import COLUMNS, REPLICAS, SEARCH
 from dashboard.views.replica_settings import pool_differences
 from dashboard.views.since import since_cell
 from dashboard.views.summary import incomplete_replicas, replicas_title
-from dashboard.views.table import LONGEST, REVERSED, Field, link_head, sort_name, sort_names, to_data, to_table
+from dashboard.views.table import (
+    LONGEST,
+    NOTHING_KEPT,
+    REVERSED,
+    Field,
+    link_head,
+    sort_name,
+    sort_names,
+    to_data,
+    to_table,
+)
 from dashboard.vllm.merging import TRUST
 
 TABLE = "replicas"  # anchor of the section with the table
 MOST_ROWS = 5_000
 SEVERITIES = tuple(map(str, Severity))
-SHORT = ("Replica", "State", "Pool", "vLLM", "Findings", "Differs in", "Since")  # columns of the short table
+USUAL = ("Replica", "Findings", "State", "Pool", "vLLM", "Differs in", "Since")  # columns unless others are chosen
 NOTE = (
     "Findings: worst severity, number of findings with it (×), number of milder ones (+). "
     "Differs in: settings that differ from the majority of the pool."
@@ -84,17 +94,17 @@ FIELDS = (
         is_shown_only=True,
     ),
     Field("name"),
+    Field("worst", "Findings", _findings_cell, attrgetter("worst"), key="worst"),
     Field(
         "state",
         "State",
-        lambda row: f"{row.state}, {row.failure}" if row.failure else row.state,
+        lambda row: Cell(f"{row.state}, {row.failure}" if row.failure else row.state, note=_cut(row.detail)),
         attrgetter("state"),
         lambda row: state_tone(ReplicaState(row.state)),
         key="state",
     ),
     Field("pool", "Pool", value=attrgetter("pool"), key="pool"),
     Field("version", "vLLM", value=attrgetter("version"), key="version"),
-    Field("worst", "Findings", _findings_cell, attrgetter("worst"), key="worst"),
     *(Field(name, is_number=True) for name in SEVERITIES),
     Field("differences", "Differs in", is_number=True, key="differences"),
     Field(
@@ -103,7 +113,6 @@ FIELDS = (
         lambda row: since_cell(Sighting(row.first_seen, row.since, row.absent_at)),
         is_shown_only=True,
     ),
-    Field("detail", "Reason", is_shown_only=True),
     Field("reason"),
     Field("best_answer", "Source", value=attrgetter("best_answer"), key="best_answer"),
     Field(
@@ -120,7 +129,7 @@ FIELDS = (
     *map(Field, ("document", "cohort", "labels", *Sighting._fields)),
 )
 TITLES = tuple(field.title for field in FIELDS if field.title)
-SORTED_BY = {field.title: field.name for field in FIELDS if field.title not in {"", "Reason"}}  # to column of the rows
+SORTED_BY = {field.title: field.name for field in FIELDS if field.title}  # to column of the rows
 SORTS = sort_names(SORTED_BY)
 
 
@@ -143,7 +152,9 @@ def replicas_report(
     limited, pools = replace(fleet, replicas=members), "" if choice.pool else f", {count(len(fleet.pools), 'pool')}"
     columns = ", ".join(choice.columns)
     filters = {"search": choice.search.text, "pool": choice.pool, "sort": choice.sort, "columns": columns}
-    table: Block = replicas_table(rows, choice.columns, choice.sort) if len(rows) else none
+    kept = {SEARCH: choice.search.text, COLUMNS: ",".join(choice.columns)}
+    kept = {key: text for key, text in kept.items() if text}
+    table: Block = replicas_table(rows, choice.columns, choice.sort, kept) if len(rows) else none
     return View(
         title="Replicas",
         headline=replicas_title(limited, choice.pool),
@@ -249,25 +260,23 @@ def replicas_table(
     rows: pd.DataFrame,
     chosen: Sequence[str] = (),
     sort: str | None = None,
+    kept: Mapping[str, str] = NOTHING_KEPT,
     *,
-    is_short: bool = False,
+    is_whole: bool = True,
 ) -> Table:
-    """Return the table of these rows, with the `chosen` columns after the first; empty: all.
+    """Return the table of these rows, with the `chosen` columns after the first; empty: the usual ones.
 
-    With the `sort` of the rows the heads sort them otherwise. `is_short` leaves out reasons, sources, times and
-    addresses. Reasons, roles and times since are left out where they tell no replica from another.
+    With the `sort` of the rows the heads sort them otherwise. A page shows all of them (`is_whole`). Times since are
+    left out where they tell no replica from another.
     """
-    unused = {"Role"} if rows["role"].eq(Role.BOTH).all() else set()
-    unused |= set() if rows["detail"].ne("").any() else {"Reason"}
-    unused |= set() if len(set(rows["since"].dropna())) > 1 else {"Since"}
-    titles = {TITLES[0], *(SHORT if is_short else chosen or TITLES)} - unused
+    unused = set() if len(set(rows["since"].dropna())) > 1 else {"Since"}
+    titles = {TITLES[0], *(chosen or [title for title in USUAL if title not in unused])}
     fields = [field for field in FIELDS if field.title in titles]
-    table = to_table(rows, fields, "replicas", "Replicas", NOTE, most=MOST_ROWS, is_large=not is_short)
+    table = to_table(rows, fields, "replicas", "Replicas", NOTE, most=MOST_ROWS, is_whole=is_whole)
     table = replace(table, for_programs=lambda: replicas_data(rows))
     if sort is None:
         return table
-    heads = (link_head(each, sort, REPLICAS) if each.title in SORTED_BY else each for each in table.columns)
-    return replace(table, columns=tuple(heads))
+    return replace(table, columns=tuple(link_head(each, sort, REPLICAS, kept) for each in table.columns))
 
 
 def replicas_data(rows: pd.DataFrame) -> Table:

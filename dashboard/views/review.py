@@ -217,7 +217,7 @@ def _appendices(fleet: Fleet, known: FindingList) -> list[Section]:
         findings = cache(lambda: (findings_table(known),))
         sections.append(Section("all-findings", "All findings", findings, is_appendix=True))
     if fleet.replicas:
-        replicas = cache(lambda: (replicas_table(replica_rows(fleet), is_short=True),))
+        replicas = cache(lambda: (replicas_table(replica_rows(fleet), is_whole=False),))
         link = page(pages.REPLICAS)
         sections.append(Section("all-replicas", "All replicas", replicas, is_appendix=True, link=link))
     return sections

@@ -4,14 +4,27 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count, middle_cut, one_line
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Inspection, Outcome, OutcomeKind
 from dashboard.rules.registry import Rule
-from dashboard.views.blocks import Block, Cell, Entries, Entry, Paragraph, Section, Table, Tone, list_cell
-from dashboard.views.finding_list import FindingFilter
+from dashboard.views.blocks import (
+    Block,
+    Cell,
+    Entries,
+    Entry,
+    Paragraph,
+    Section,
+    Table,
+    Tone,
+    list_cell,
+    quiet_paragraph,
+)
+from dashboard.views.excluded import ignored_blocks, ignored_table, suppressed_blocks
+from dashboard.views.finding_list import FindingFilter, FindingList
 from dashboard.views.finding_text import rule_problem, rule_title, with_code
 from dashboard.views.names import brief
 from dashboard.views.summary import every_outcome
@@ -21,6 +34,14 @@ MOST_PLACES = 3  # pools that a cell names
 MOST_REASONS, MOST_DETAILS = 2, 3  # reasons of one rule, the most frequent first, and what follows their colon
 LONGEST_REASON = 240  # characters
 SKIPPED = "skipped-rules"  # the file of the table in exports
+# Lists of rules, findings and settings on the page. The names are also values of the URL.
+SUPPRESSED, IGNORED = "Suppressed", "Ignored"
+OUTCOMES = {
+    "Passed": OutcomeKind.PASSED,
+    "Skipped": OutcomeKind.SKIPPED,
+    "Not applicable": OutcomeKind.NOT_APPLICABLE,
+}
+RULE_LISTS = (*OUTCOMES, SUPPRESSED, IGNORED)
 _SOURCE = re.compile(r"([\w.-]+/[\w.-]+#\d+|https://[^\s)]+)")
 
 
@@ -63,6 +84,29 @@ def outcome_table(inspection: Inspection, kind: OutcomeKind, chosen: FindingFilt
         fields.append(Field("", "Reason", lambda rule: _reason_cell(by_rule[rule]), key="Why not"))
     name = SKIPPED if kind is OutcomeKind.SKIPPED else f"rules-{kind.value.replace(' ', '-')}"
     return to_table(sorted(by_rule), fields, name, f"{kind.capitalize()} rules")
+
+
+def rules_blocks(fleet: Fleet, known: FindingList, chosen: FindingFilter, shown: str) -> tuple[Block, ...]:
+    """Return one of RULE_LISTS. Of the filters, pool and rule apply to the outcomes of rules."""
+    if shown == SUPPRESSED:
+        return suppressed_blocks(fleet, known)
+    if shown == IGNORED:
+        ignored = ignored_table(fleet)
+        return (
+            *(ignored_blocks(fleet) or (quiet_paragraph("fleet.yaml ignores no settings."),)),
+            *([ignored] if ignored else []),
+        )
+    table = outcome_table(fleet.inspection, OUTCOMES[shown], chosen)
+    return (table,) if table else (quiet_paragraph("No rules."),)
+
+
+def rule_counts(fleet: Fleet, chosen: FindingFilter) -> dict[str, int]:
+    tables = {name: outcome_table(fleet.inspection, kind, chosen) for name, kind in OUTCOMES.items()}
+    return {
+        **{name: len(table.rows) if table else 0 for name, table in tables.items()},
+        SUPPRESSED: len(fleet.inspection.suppressed),
+        IGNORED: sum(len(pool.ignored) for pool in fleet.pools),
+    }
 
 
 def _reason_cell(outcomes: Sequence[Outcome]) -> Cell:

@@ -324,7 +324,7 @@ def _table(fleet: Fleet, replicas: Sequence[Replica], path: str, affected: Mappi
     fields += [Field("", "Value", value, is_code=True), Field("", "Origin", origin)] if path else []
     note = f"Value of {path}." if path and affected else ""
     caption = f"{path} by replica" if path else "Replicas"
-    return to_table(replicas, fields, REPLICAS, caption, note, most=MOST_ROWS, is_large=True)
+    return to_table(replicas, fields, REPLICAS, caption, note, most=MOST_ROWS, is_whole=True)
 
 
 def declared_section(path: str) -> Section:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +19,13 @@ from dashboard.views.context import context_of
 from dashboard.views.pool_comparison import setting_severities, suppressed_settings
 from dashboard.views.scope import scoped_title
 from dashboard.views.setting import EVERY_SETTING, LONGEST, VALUES, SettingFilter, matches
-from dashboard.views.table import Field, to_table
+from dashboard.views.table import Field, sort_names, sort_table, to_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MOST_PATHS = 200  # settings that a search lists
+SORTS = sort_names(("Setting", "Pools that differ", "Values", "Replicas by value", "Most frequent value", "Replicas"))
 MOST_VALUES = 4  # of a small bar
 
 
@@ -56,9 +58,17 @@ def setting_values(fleet: Fleet, choice: SettingFilter = EVERY_SETTING) -> pd.Da
 
 
 def settings_report(
-    fleet: Fleet, choice: SettingFilter = EVERY_SETTING, *, rows: pd.DataFrame | None = None, name: str = ""
+    fleet: Fleet,
+    choice: SettingFilter = EVERY_SETTING,
+    *,
+    rows: pd.DataFrame | None = None,
+    name: str = "",
+    sort: str = "",
 ) -> View:
-    """Return the settings that match a search. `rows` are those of `setting_values` for the same filters, if known."""
+    """Return the settings that match a search, sorted by one of `SORTS`.
+
+    `rows` are those of `setting_values` for the same filters, if known.
+    """
     rows = found_settings(setting_values(fleet, choice) if rows is None else rows, choice.search)
     number = rows["path"].nunique()
     differing = int((rows["differing"] > 0).sum())
@@ -69,7 +79,7 @@ def settings_report(
         ),
         lead="Search by path or value. Open a setting for its values on all replicas.",
         context=context_of(fleet, name=name, filters=choice.chosen),
-        parts=(Section(VALUES, "Settings", (_found_table(fleet, rows, choice),)),),
+        parts=(Section(VALUES, "Settings", (_found_table(fleet, rows, choice, sort),)),),
     )
 
 
@@ -122,7 +132,7 @@ def _worst_by_setting(fleet: Fleet, choice: SettingFilter) -> dict[str, Severity
     return worst
 
 
-def _found_table(fleet: Fleet, rows: pd.DataFrame, choice: SettingFilter) -> Table | Paragraph:
+def _found_table(fleet: Fleet, rows: pd.DataFrame, choice: SettingFilter, sort: str) -> Table | Paragraph:
     if rows.empty:
         return Paragraph(plain("No setting matches the filters."))
     named = _worst_by_setting(fleet, choice)
@@ -150,7 +160,9 @@ def _found_table(fleet: Fleet, rows: pd.DataFrame, choice: SettingFilter) -> Tab
     )
     hidden = len(rows) - MOST_PATHS
     note = f"{hidden:,} more match; add a word to the search." if hidden > 0 else ""
-    return to_table(rows.head(MOST_PATHS), fields, "settings", "Settings", note)
+    table = to_table(rows, fields, "settings", "Settings", note, is_whole=True)
+    table = sort_table(table, sort, pages.SETTINGS, dict(choice.chosen))
+    return replace(table, rows=table.rows[:MOST_PATHS])
 
 
 def _differing_text(pools: int, *, is_suppressed: bool) -> str:

@@ -186,7 +186,7 @@ def _targets_sections(fleet: Fleet, sources: Sequence[SourceStatus]) -> Iterator
     if ordered:
         rest = "{:,} more not listed: see Replicas.".format
         caption = "Targets, failed ones first"
-        table = to_table(ordered, fields, "targets", caption, most=MOST_TARGETS, rest=rest, is_large=True)
+        table = to_table(ordered, fields, "targets", caption, most=MOST_TARGETS, rest=rest, is_whole=True)
         yield Section("targets", "Targets", (table,))
 
 

@@ -16,11 +16,12 @@ A reader sorts a table by a click on a head; the sort is in the URL.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from operator import attrgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from dashboard.fleet.formatting import NOT_KNOWN, iso, middle_cut, natural, one_line
@@ -36,6 +37,7 @@ Rows: TypeAlias = "pd.DataFrame | Iterable[Any]"
 LONGEST = 200  # characters of a foreign text in a cell
 ASCENDING, DESCENDING = "ascending", "descending"
 REVERSED = "-"  # before the name of a sort: from its largest value
+NOTHING_KEPT: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ def to_table(
     *,
     most: int | None = None,
     rest: Callable[[int], str] = "{:,} more are not listed.".format,
-    is_large: bool = False,
+    is_whole: bool = False,
 ) -> Table:
     """Return the table of a frame. People see the first `most` rows, and of the others the note `rest`."""
     known = rows if _is_frame(rows) else list(rows)
@@ -117,7 +119,7 @@ def to_table(
         _cells(known[:most], shown),
         " ".join(filter(None, (note, rest(hidden) if hidden else ""))),
         (lambda: to_data(known, fields, name, caption)) if has_own_data else None,
-        is_large,
+        is_whole,
     )
 
 
@@ -156,12 +158,13 @@ def sort_names(titles: Iterable[str]) -> list[str]:
     return [f"{sign}{sort_name(each)}" for each in titles for sign in ("", REVERSED)]
 
 
-def sort_table(table: Table, sort: str, shown: str) -> Table:
+def sort_table(table: Table, sort: str, shown: str, kept: Mapping[str, str] = NOTHING_KEPT) -> Table:
     """Return a table sorted by a column, with heads that lead to the page `shown` sorted by theirs.
 
-    Cells without a value are last in both directions. Tones ascend from the worst. An empty `sort` keeps the order.
+    These links keep the choices `kept`. Cells without a value are last in both directions. Tones ascend from the worst.
+    An empty `sort` keeps the order.
     """
-    columns = tuple(link_head(each, sort, shown) for each in table.columns)
+    columns = tuple(link_head(each, sort, shown, kept) for each in table.columns)
     rows = table.rows
     for place, column in enumerate(columns):
         if column.order:
@@ -171,12 +174,15 @@ def sort_table(table: Table, sort: str, shown: str) -> Table:
     return replace(table, columns=columns, rows=rows)
 
 
-def link_head(column: Column, sort: str, shown: str) -> Column:
-    """Return a column whose head leads to the page `shown` sorted by it, reversed where it is sorted by it already."""
+def link_head(column: Column, sort: str, shown: str, kept: Mapping[str, str] = NOTHING_KEPT) -> Column:
+    """Return a column whose head leads to the page `shown` sorted by it, reversed where it is sorted by it already.
+
+    `kept` are the other choices of the page.
+    """
     own = sort_name(column.title)
     order = {own: ASCENDING, f"{REVERSED}{own}": DESCENDING}.get(sort, "")
     following = f"{REVERSED}{own}" if order == ASCENDING else own
-    return column._replace(link=page(shown, **{SORT: following}), order=order)
+    return column._replace(link=page(shown, **{**kept, SORT: following}), order=order)
 
 
 def _has_value(cell: Cell, column: Column) -> bool:

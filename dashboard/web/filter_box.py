@@ -32,7 +32,8 @@ def draw_box(keys: Mapping[str, FilterKey], example: str, more: Callable[[], Non
         )
         with st.popover("Filter", width=120):
             for key, known in keys.items():
-                _draw_control(key, known, search)
+                if key != pages.POOL:  # the header has the pool of all pages
+                    _draw_control(key, known, search)
             more()
     if search.problems:
         st.html(markup.notice("warning", markup.text(" ".join(search.problems))))

@@ -7,6 +7,8 @@ const OPEN_POPOVER = "[data-testid=stPopover] button[aria-expanded=true]";
 const CARRIED = ["snapshot", "at", "screenshot"]; // as in pages.py
 const STILL = 2; // of these: which fleet is shown
 const POOL = "pool"; // the scope of every page; an empty one in a link leaves it
+const FIELDS = "input:not([type=checkbox]), textarea, select, [contenteditable=true]";
+const OVERLAYS = "[role=dialog], dialog[open], [data-testid=stPopoverBody]";
 const status = Object.assign(document.createElement("div"), { className: "said", role: "status" });
 const places = new Map(); // scroll positions by URL
 let restoring = null; // a timer
@@ -172,9 +174,24 @@ function skip(event) {
   setTimeout(() => title.focus()); // after Streamlit's own focus
 }
 
-// Escape closes a glossary tooltip.
+// Escape closes a glossary tooltip, else the finding that is open.
 function close(event) {
-  if (event.key === "Escape" && document.activeElement?.matches("dfn.term")) document.activeElement.blur();
+  if (event.key !== "Escape" || event.target.closest?.(FIELDS) || document.querySelector(OVERLAYS)) return;
+  if (document.activeElement?.matches("dfn.term")) document.activeElement.blur();
+  else document.querySelector(".finding-head .close")?.click();
+}
+
+// j and k walk through the findings or causes of a page; Enter opens the one that has the focus, as it is a link.
+function walk(event) {
+  const step = { j: 1, k: -1 }[event.key];
+  if (!step || event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.(FIELDS) || document.querySelector(OVERLAYS)) return;
+  const list = document.querySelector(".findings") ? ".findings" : ".entries";
+  const items = [...document.querySelectorAll(`${list} .what > a`)].filter((each) => each.checkVisibility());
+  const opened = document.querySelector(".findings [aria-current] .what > a");
+  const place = items.indexOf(items.includes(document.activeElement) ? document.activeElement : opened);
+  const next = items[place < 0 ? 0 : place + step];
+  next?.focus();
+  next?.closest("li").scrollIntoView({ block: "nearest" });
 }
 
 export default function ({ data }) {
@@ -186,6 +203,7 @@ export default function ({ data }) {
   document.body.append(status);
   shareTheme();
   document.addEventListener("keydown", close);
+  document.addEventListener("keydown", walk);
   document.addEventListener("scroll", keepPlace, true); // does not bubble
   window.addEventListener("popstate", restorePlace);
   new MutationObserver(finishPage).observe(document.body, { childList: true, subtree: true });

@@ -134,6 +134,28 @@ def test_a_finding_opens_and_closes_by_keyboard_and_keeps_the_focus_in_the_list(
     expect(entry).to_be_in_viewport()
 
 
+def test_j_and_k_walk_through_findings_and_causes_and_escape_closes(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/findings")
+    entries = page.locator(".findings .what > a")
+    for key, place in (("j", 0), ("j", 1), ("j", 2), ("k", 1), ("k", 0), ("k", 0)):
+        page.keyboard.press(key)
+        expect(entries.nth(place)).to_be_focused()
+    page.keyboard.press("Enter")
+    url_has(page, "finding=")
+    settle(page)
+    page.keyboard.press("Escape")
+    expect(page).to_have_url(f"{frozen_url}/findings")
+    search = page.get_by_role("textbox", name="Search", exact=True)
+    search.press("j")
+    expect(search).to_have_value("j")
+
+    visit(page, frozen_url)
+    page.keyboard.press("j")
+    expect(page.locator(".st-key-first .what > a").first).to_be_focused()
+    page.keyboard.press("Enter")
+    url_has(page, "cause=")
+
+
 def test_a_finding_links_to_its_setting_and_back_returns_to_it(page: Page, frozen_url: str) -> None:
     """The counts in the header lead to the findings."""
     visit(page, f"{frozen_url}/capacity")
@@ -256,11 +278,8 @@ def test_the_bar_of_an_outlier_opens_its_replica_and_back_restores_the_page(page
 
 def test_two_ticked_replicas_of_different_pools_are_compared_side_by_side(page: Page, frozen_url: str) -> None:
     visit(page, f"{frozen_url}/replicas?search=version:0.20.2")
-    table = page.locator("[data-testid=stDataFrame] canvas").first.bounding_box()
-    assert table is not None
     for row in range(2):
-        page.mouse.click(table["x"] + 15, table["y"] + 55 + 35 * row)
-        settle(page)
+        page.locator("[data-tick]").nth(row).check()
     page.get_by_role("link", name="Compare 2 replicas").click()
     settle(page)
 
@@ -282,9 +301,7 @@ def test_filters_sort_and_columns_of_replicas_are_in_the_url_and_a_tick_keeps_it
     page.keyboard.press("Escape")
     settle(page)
     url = page.url
-    table = page.locator("[data-testid=stDataFrame] canvas").first.bounding_box()
-    assert table is not None
-    page.mouse.click(table["x"] + 15, table["y"] + 55)
+    page.locator("[data-tick]").first.check()
     settle(page)
 
     assert url.endswith("?pool=chat-70b&search=severity%3Acritical&sort=differs-in&columns=Pool")
@@ -294,24 +311,21 @@ def test_filters_sort_and_columns_of_replicas_are_in_the_url_and_a_tick_keeps_it
 
 
 def test_a_click_on_a_head_sorts_by_the_url_and_keeps_the_ticked_replicas(page: Page, frozen_url: str) -> None:
-    """The focus opens nothing: the grid selects its first cell with it. The keyboard ticks a row."""
     visit(page, f"{frozen_url}/replicas?search=gemma+state:up")
-    canvas = page.locator("[data-testid=stDataFrame] canvas").first
-    canvas.focus()
-    settle(page)
-    expect(page).to_have_url(f"{frozen_url}/replicas?search=gemma+state:up")
-    page.keyboard.press("Shift+Space")
+    page.get_by_role("checkbox", name="Select gemma-27b-03").focus()
+    page.keyboard.press("Space")
     ticked = page.get_by_role("link", name="Open the ticked replica")
     replica = ticked.get_attribute("href")
-    settle(page)
-    table = canvas.bounding_box()
-    assert table is not None
     for sort in ("replica", "-replica"):
-        page.mouse.click(table["x"] + 100, table["y"] + 15)
-        url_has(page, f"sort={sort}")
+        page.locator("a.sort", has_text="Replica").click()
+        url_has(page, f"&sort={sort}")
         settle(page)
         assert ticked.get_attribute("href") == replica
-    page.mouse.click(table["x"] + 80, table["y"] + 55)
+        expect(page.locator("[data-tick]:checked")).to_have_count(1)
+        expect(page.get_by_role("checkbox", name="Select gemma-27b-03")).to_be_checked()
+    page.get_by_role("button", name="Clear").click()
+    expect(page.locator("[data-tick]:checked")).to_have_count(0)
+    page.get_by_role("link", name="gemma-27b-07", exact=True).click()
     expect(page.get_by_role("heading", name=re.compile("gemma-27b-07"))).to_be_visible()
     settle(page)
     assert "gemma" not in page.url.partition("?")[2]
@@ -329,7 +343,7 @@ def test_the_detail_page_shows_settings_probes_and_the_raw_answer(page: Page, fr
     expect(read).to_have_text(re.compile(r"^\d+ (s|min) ago$"))
     page.get_by_role("tab", name="Probes").click()
     settle(page)
-    expect(page.get_by_role("gridcell", name="/metrics", include_hidden=True)).to_have_count(1)
+    expect(page.get_by_role("rowheader", name="read").first).to_be_visible()
 
     answers = page.get_by_role("combobox", name="Raw answer")
     answers.scroll_into_view_if_needed()  # the list of options closes when the page scrolls

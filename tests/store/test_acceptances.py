@@ -88,7 +88,7 @@ def test_a_read_only_file_and_an_equal_entry_are_refused(tmp_path: Path) -> None
         save_acceptance(file, entry("bob"), "bob", AT)
 
     file.chmod(0o444)
-    with pytest.raises(OptionsError, match=r"^accepted.yaml: read-only; make it writable, or copy the entry into it$"):
+    with pytest.raises(OptionsError, match=r"^accepted.yaml: read-only; make it writable, or edit it$"):
         save_acceptance(file, entry(pool=None), "ann", AT)
     with pytest.raises(OptionsError, match=r"^accepted.yaml: No such file or directory; nothing was saved$"):
         save_acceptance(tmp_path / "missing" / "accepted.yaml", entry(), "ann", AT)

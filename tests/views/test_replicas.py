@@ -182,17 +182,17 @@ def test_findings_are_the_worst_severity_and_the_numbers(severities: list[Severi
 def test_a_state_has_the_kind_of_failure_and_no_severity() -> None:
     one = down("a", role=Role.DECODE, kind=FailureKind.DECODE, detail="It is no JSON: at 1.")
     stale = replica("b", target_stale=True)
-    shown = table(fleet([one, stale]))
+    shown = table(fleet([one, stale]), ReplicaChoice(columns=("State", "Role")))
 
     assert column(shown, "State") == ["down, unreadable answer", "up, stale target"]
     assert [row[1].tone for row in shown.rows] == [Tone.UNKNOWN, Tone.PLAIN]
-    assert column(shown, "Reason")[0] == "It is no JSON: at 1."
+    assert shown.rows[0][1].note == "It is no JSON: at 1."
     assert column(shown, "Role") == ["decode", "both"]
 
 
 def test_the_time_of_the_last_answer_has_its_age_for_live_pages() -> None:
     at = NOW - timedelta(minutes=14)
-    shown = table(fleet([replica(fresh=False, observed_at=at), down("b")]))
+    shown = table(fleet([replica(fresh=False, observed_at=at), down("b")]), ReplicaChoice(columns=("Read",)))
     place = [each.title for each in shown.columns].index("Read")
 
     assert column(shown, "Read") == ["never", f"{at:%Y-%m-%dT%H:%M:%SZ}"]

@@ -76,7 +76,7 @@ def test_suppressed_findings_are_limited_and_entries_without_effect_follow() -> 
 
     assert isinstance(table, Table)
     assert (len(table.rows), table.note) == (MOST_ROWS, "2 more not listed.")
-    assert [each.text for each in table.rows[0][2:]] == ["ana", "2026-12-24", "a test of larger blocks"]
+    assert [each.text for each in table.rows[0][2:]] == ["ana", "2026-12-24", "a test of larger blocks", "fleet.yaml"]
     assert isinstance(note, Paragraph)
     assert to_plain(note.line) == "a note"
     first, second = suppressed_blocks(none, list_findings(none))

@@ -1,5 +1,6 @@
 """Findings: causes, replicas, impact and fixes, the worst first."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 from functools import partial
@@ -14,11 +15,10 @@ from dashboard.config.rules import suppression_yaml
 from dashboard.errors import OptionsError
 from dashboard.fleet.formatting import count, iso, one_line
 from dashboard.rules.findings import Suppression
-from dashboard.store.writing import save_acceptance
+from dashboard.store.writing import save_acceptance, undo_acceptance
 from dashboard.views import pages
 from dashboard.views.excluded import covered_text, default_until, scopes
 from dashboard.views.finding_list import (
-    SORT_TEXTS,
     SORTS,
     FindingFilter,
     FindingList,
@@ -28,15 +28,12 @@ from dashboard.views.finding_list import (
     sort_findings,
 )
 from dashboard.views.findings import (
-    RULE_LISTS,
     finding_section,
     findings_report,
     list_section,
     missing_finding,
-    rule_counts,
-    rules_blocks,
 )
-from dashboard.views.rules import error_blocks
+from dashboard.views.rules import RULE_LISTS, error_blocks, rule_counts, rules_blocks
 from dashboard.views.scope import only_scope, scoped_title
 from dashboard.views.since import NEWEST_FIRST, has_history, history_text, range_start
 from dashboard.views.summary import findings_lead, findings_title, is_clean, no_findings_text
@@ -48,7 +45,6 @@ LONGEST_FIELD = 200  # characters of an owner or a reason
 PRESETS = (7, 30, 90)  # days of an acceptance
 NO_OWNER, NO_REASON = "OWNER", "REASON"  # to replace in the entry
 ACCEPTED = "Pages, metrics and <code>check</code> honor the entry until its date."
-SAVED = "Saved in {}. The finding is suppressed after the next poll, in a few seconds."
 IN_SEVERAL = "A rule can be in several lists: passed for one pool, skipped for another."
 
 _reveal = st.components.v2.component(
@@ -90,7 +86,7 @@ def choose(fleet: Fleet, known: FindingList) -> FindingFilter:
 
 def _draw_sort(fleet: Fleet) -> None:
     sorts = sorts_of(fleet)
-    st.selectbox("Sort", sorts, **links.bind(pages.SORT, sorts), format_func=SORT_TEXTS.__getitem__)
+    st.selectbox("Sort", sorts, **links.bind(pages.SORT, sorts), format_func=lambda sort: SORTS[sort][0])
 
 
 def sorts_of(fleet: Fleet) -> list[str]:
@@ -119,7 +115,46 @@ def draw_findings(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> No
         clicked = draw.draw_prepared(draw.prepare_sections(section.parts, 3), f"finding_parts_{opened.key}")
         if clicked:
             draw.open_link(clicked)
-        _draw_acceptance(fleet, opened)
+        if opened.finding.suppression is None:
+            _draw_acceptance(fleet, opened)
+        else:
+            _draw_undo(opened.finding.suppression, opened.key)
+
+
+def _acceptance_file() -> Path | None:
+    """Return the file of accepted findings that this page may change; None without one."""
+    options = service.options()
+    return options.suppressions_file if options and not options.read_only and not state.is_frozen() else None
+
+
+def _draw_undo(entry: Suppression, key: str) -> None:
+    """Draw the button that undoes an acceptance, in place of the form that made it.
+
+    Entries of fleet.yaml have none, nor those of a page that may change nothing.
+    """
+    file = _acceptance_file()
+    if file is None or entry.file != file.name:
+        return
+    with st.container(key="accepted", horizontal=True, vertical_alignment="center", gap="small"):
+        until = f"Accepted until {entry.until} by {entry.owner}."
+        st.html(markup.notice("good", f"{markup.glyph('good')} {markup.text(until)}"), width="content")
+        is_undone = st.button("Undo", key=f"accept_undo_{key}")
+    if is_undone:
+        _apply("undo_accept", entry, lambda _: undo_acceptance(file, entry))
+
+
+def _apply(action: str, entry: Suppression, change: Callable[[str], None]) -> None:
+    """Change the file of accepted findings in the name of the visitor, and draw the page again; or the error."""
+    who = sessions.visitor()
+    scope = {"pool": entry.pool, "replicas": ", ".join(entry.replicas), "labels": str(dict(entry.labels))}
+    try:
+        with sessions.recorded(action, who, rule=entry.rule, **scope, owner=entry.owner, until=str(entry.until)):
+            change(who.get("user", who["remote"]))
+        service.reload()
+    except OptionsError as error:
+        st.html(markup.notice("warning", f"{markup.glyph('warning', 'warning:')} {markup.text(str(error))}"))
+        return
+    st.rerun()
 
 
 def _draw_acceptance(fleet: Fleet, listed: ListedFinding) -> None:
@@ -151,23 +186,14 @@ def _set_until(name: str, days: int) -> None:
 
 def _draw_save(entry: Suppression, key: str, *, is_complete: bool) -> None:
     """Draw the button that saves an entry where `suppressions_file` allows it, else where to add it."""
-    options = service.options()
-    file = options.suppressions_file if options and not options.read_only and not state.is_frozen() else None
+    file = _acceptance_file()
     if file is None:
+        options = service.options()
         name = options.file if options else DEFAULT_FILE
         st.html(f'<div class="foot">Add the entry to {markup.text(name)}. {ACCEPTED}</div>')
         return
     if st.button("Save", key=f"accept_save_{key}", disabled=not is_complete):
-        who = sessions.visitor()
-        scope = {"pool": entry.pool, "replicas": ", ".join(entry.replicas), "labels": str(dict(entry.labels))}
-        try:
-            with sessions.recorded("accept", who, rule=entry.rule, **scope, owner=entry.owner, until=str(entry.until)):
-                save_acceptance(file, entry, who.get("user", who["remote"]), service.utc_now())
-        except OptionsError as error:
-            st.html(markup.notice("warning", f"{markup.glyph('warning', 'warning:')} {markup.text(str(error))}"))
-            return
-        service.reload()
-        st.html(markup.notice("good", f"{markup.glyph('good', 'Saved')} {SAVED.format(markup.text(file.name))}"))
+        _apply("accept", entry, lambda author: save_acceptance(file, entry, author, service.utc_now()))
         return
     if not is_complete:
         st.html('<div class="foot">Enter owner and reason.</div>')

@@ -9,10 +9,10 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.fleet import ProbeResult, Replica, Setting
-from dashboard.fleet.formatting import middle_cut, one_line, whole_text
-from dashboard.fleet.pieces import Kind
+from dashboard.fleet.formatting import count, middle_cut, one_line, whole_text
 from dashboard.views import pages
 from dashboard.views.blocks import View
+from dashboard.views.names import find_replicas
 from dashboard.views.pool_comparison import SettingChoice
 from dashboard.views.replica import (
     ENGINES,
@@ -47,12 +47,17 @@ def view_of(fleet: Fleet, replica: str, name: str) -> View:
     return replica_report(fleet, replica, comparison=comparison_of(fleet, replica), name=name)
 
 
-def draw_unknown(replica: str | None) -> None:
+def draw_unknown(replica: str | None, found: Sequence[Replica]) -> None:
+    """Draw why no replica is shown, and the several ones that have the name."""
     title = "Replica not found" if replica else "No replica selected"
     name = markup.code(middle_cut(one_line(replica), 80)) if replica else ""
     sentence = f"This fleet has no target {name}." if replica else "Select one from the list."
+    if found:
+        title, sentence = f"{count(len(found), 'replica')} with this name", f"Select one of {name} by its address."
+    addresses = (markup.link(links.to(pages.REPLICA_PAGE, replica=each.id), markup.text(each.id)) for each in found)
     back = markup.link(links.to(pages.REPLICAS), "All replicas")
-    st.html(f'<div class="empty"><h2>{title}</h2><p>{sentence}</p>{back}</div>')
+    choices = "".join(f"<p>{each}</p>" for each in (*addresses, back))
+    st.html(f'<div class="empty"><h2>{title}</h2><p>{sentence}</p>{choices}</div>')
 
 
 def draw_head(view: View) -> None:
@@ -115,10 +120,11 @@ def _with_answers(fleet: Fleet, replica: Replica) -> Sequence[ProbeResult]:
 def draw_page() -> None:
     fleet = state.fleet()
     asked = st.query_params.get(pages.REPLICA)
-    replica = next((each for each in fleet.replicas if each.id == asked), None)
-    if replica is None:
-        draw_unknown(asked)
+    found = find_replicas(fleet, asked or "")
+    if len(found) != 1:
+        draw_unknown(asked, found)
         return
+    (replica,) = found
     comparison, view = comparison_of(fleet, replica.id), view_of(fleet, replica.id, state.snapshot_name())
     sections = {each.anchor: each for each in view.parts}
 
@@ -134,10 +140,13 @@ def draw_page() -> None:
         past = timeline.draw_replica(fleet, replica)
     for tab, anchor in zip(tabs, (SETTINGS, ENGINES, IDENTITY, PROBES), strict=True):
         with tab:
-            clicked = draw.draw_blocks(settings if anchor == SETTINGS else sections[anchor].blocks, anchor)
+            if clicked := draw.draw_blocks(settings if anchor == SETTINGS else sections[anchor].blocks, anchor):
+                draw.open_link(clicked)
             draw.draw_sections(sections[anchor].parts, f"{anchor}_parts")
-            if clicked and clicked.kind is Kind.SETTING:
-                draw_setting(clicked.key, fleet.documents[str(replica.document)].settings[clicked.key])
+    document, path = fleet.documents.get(replica.document or ""), st.query_params.get(pages.SETTING, "")
+    if document is not None and path in document.settings:
+        with tabs[0]:
+            draw_setting(path, document.settings[path])
     with tabs[-1]:
         draw_raw_answer(fleet, replica)
     if PROVIDER in sections:

@@ -20,8 +20,8 @@ from dashboard.views.replicas import (
 )
 from dashboard.views.table import ASCENDING, DESCENDING, REVERSED, sort_name
 from dashboard.web import draw, empty, filter_box, links, share, state
-from dashboard.web.draw import ARROWS
 from dashboard.web.state import shared
+from dashboard.web.tables import ARROWS
 
 WORST_FIRST = ""  # no sort in the URL
 
@@ -43,7 +43,7 @@ def choose(rows: pd.DataFrame) -> ReplicaChoice:
 
 def _several(label: str, name: str, options: Sequence[str]) -> tuple[str, ...]:
     bound = links.bind_several(name, options)
-    return tuple(st.multiselect(label, options, **bound, format_func=one_line, placeholder="all"))
+    return tuple(st.multiselect(label, options, **bound, format_func=one_line, placeholder="usual"))
 
 
 def _sort_text(sort: str) -> str:

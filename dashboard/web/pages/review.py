@@ -17,7 +17,7 @@ from dashboard.store.reviews import REVIEW, LastReview, NoLastReview, earlier, l
 from dashboard.views import pages
 from dashboard.views.blocks import Entries, Entry, Paragraph, Section, View
 from dashboard.views.finding_list import (
-    SORT_TEXTS,
+    SORTS,
     WORST_FIRST,
     ListedFinding,
     finding_anchor,
@@ -204,7 +204,7 @@ def draw_recency(fleet: Fleet) -> None:
         return
     with draw.controls_row("review_recency"):
         st.selectbox("New", ranges, **links.bind(pages.NEW, ranges), format_func=range_words, width=130)
-        st.selectbox("Sort", sorts, **links.bind(pages.SORT, sorts), format_func=SORT_TEXTS.__getitem__, width=150)
+        st.selectbox("Sort", sorts, **links.bind(pages.SORT, sorts), format_func=lambda sort: SORTS[sort][0], width=150)
 
 
 def _ranges(fleet: Fleet) -> list[str]:

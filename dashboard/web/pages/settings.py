@@ -2,15 +2,20 @@
 
 import streamlit as st
 
+from dashboard import service
 from dashboard.analysis.assembly import Fleet
+from dashboard.config import DEFAULT_FILE
+from dashboard.config.rules import ignore_yaml
 from dashboard.fleet.formatting import natural, one_line
 from dashboard.views import pages
+from dashboard.views.excluded import ignore_preview
 from dashboard.views.setting import SettingFilter, setting_report
-from dashboard.views.settings import setting_values, settings_report
+from dashboard.views.settings import SORTS, setting_values, settings_report
 from dashboard.views.timeline import with_timeline
 from dashboard.web import draw, empty, filter_box, links, markup, share, state, timeline
 from dashboard.web.state import shared
 
+LONGEST_GLOB = 200  # characters, as in fleet.yaml
 EVERY_PATH = ""  # no setting in the URL: the search
 
 
@@ -49,6 +54,18 @@ def choose(fleet: Fleet, *, has_path: bool) -> SettingFilter:
         )
 
 
+def draw_ignore(fleet: Fleet, path: str) -> None:
+    """Draw the entry that ignores a setting, or those that match a glob, with what it would hide."""
+    options = service.options()
+    with st.expander("Ignore this setting"):
+        glob = st.text_input(
+            "Setting or glob", path, key=f"ignore_{path}", max_chars=LONGEST_GLOB, width=420, live=True
+        )
+        glob = (glob or "").strip() or path
+        st.html(f"<p>{markup.text(ignore_preview(fleet, glob))}</p>{markup.pasted(ignore_yaml(glob))}")
+        st.html(f'<div class="foot">Add it to {markup.text(options.file if options else DEFAULT_FILE)}.</div>')
+
+
 def _path_text(path: str) -> str:
     return one_line(path) if path != EVERY_PATH else "all settings"
 
@@ -67,12 +84,15 @@ def draw_page() -> None:
     if path:
         view = setting_report(fleet, path, choice, name=name, has_replicas=True)
     else:
-        view = settings_report(fleet, choice, rows=filtered_values(fleet, choice._replace(search="")), name=name)
+        rows, sort = filtered_values(fleet, choice._replace(search="")), links.read_choice(pages.SORT, ["", *SORTS])
+        view = settings_report(fleet, choice, rows=rows, name=name, sort=sort)
     with head:
         if path:
             st.html(markup.link(links.to(pages.SETTINGS), "All settings"))
         draw.draw_head(view)
     if clicked := draw.draw_sections(view.parts, f"settings_{path}"):
         draw.open_link(clicked)
+    if path:
+        draw_ignore(fleet, path)
     past = timeline.draw_setting(fleet, path, choice.pool) if path else ()
     share.offer(lambda: with_timeline(view, past), charts=bool(past))

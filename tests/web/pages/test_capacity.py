@@ -82,11 +82,11 @@ def test_a_click_on_a_bar_opens_its_replica() -> None:
     assert clicked(app, "capacity_1_0_0", selection) == ["replica?replica=http%3A%2F%2Fembed-09%3A8000"]
 
 
-def test_a_click_on_a_name_opens_its_replica() -> None:
-    app = open_page(uneven(), "capacity")
+def test_the_name_of_a_rank_opens_its_replica_and_can_be_ticked() -> None:
+    shown = html(open_page(uneven(), "capacity"))
 
-    app.session_state["capacity_3_0_name"] = {"row": 1, "label": "embed-02"}
-    assert opened(rerun(app)) == ["replica?replica=http%3A%2F%2Fembed-02%3A8000"]
+    assert '<a href="replica?replica=http%3A%2F%2Fembed-02%3A8000">' in shown
+    assert 'data-tick="http://embed-02:8000"' in shown
 
 
 @pytest.mark.parametrize(("theme", "colours"), [("light", LIGHT), ("dark", DARK)])

@@ -35,10 +35,10 @@ from tests.findings_builder import (
     suppression,
     with_findings,
 )
-from tests.page_runner import address, copied, html, open_page, opened, rerun, visit
+from tests.page_runner import address, copied, html, open_page, rerun, table_of, visit
 from tests.serving import wait_for
 
-TICKED = "finding_parts_0123456789_1_0"  # key of the table of replicas
+TICKED = "finding_parts_0123456789_1_0_ticked"  # the ticked replicas of a finding
 ENTRY = re.compile(r'<li class="(critical|warning|info)"([^>]*)><div class="how">.*?</li>')
 
 
@@ -107,7 +107,7 @@ def fill_in(app: AppTest, key: str) -> AppTest:
     return rerun(app)
 
 
-def test_an_accepted_finding_is_saved_with_an_audit_line_and_suppressed_by_the_next_poll(
+def test_an_accepted_finding_is_saved_with_an_audit_line_and_suppressed_at_once_and_can_be_undone(
     accepting: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     listed = list_findings(service.current()).active[0]
@@ -115,14 +115,36 @@ def test_an_accepted_finding_is_saved_with_an_audit_line_and_suppressed_by_the_n
     assert page.button(key=f"accept_save_{listed.key}").disabled
     page = fill_in(page, listed.key)
     assert "honor the entry until its date" in html(page)
+    before = len(entries(page))
     page.button(key=f"accept_save_{listed.key}").click()
-    assert "Saved in accepted.yaml" in html(rerun(page))
+    rerun(page)
+    assert "by ann: canary (accepted.yaml)" in html(page)
+    assert len(entries(page)) < before
 
     (entry,) = load_suppressions(accepting)
     assert (entry.rule, entry.owner, entry.author) == (listed.finding.rule, "ann", "unknown")
     line = json.loads(capsys.readouterr().err.splitlines()[-1])
     assert (line["audit"], line["rule"], line["owner"]) == ("accept", entry.rule, "ann")
-    wait_for(lambda: listed.finding.id in {each.id for each in service.current().inspection.suppressed})
+    assert listed.finding.id in {each.id for each in service.current().inspection.suppressed}
+
+    page.button(key=f"accept_undo_{listed.key}").click()
+    assert len(entries(rerun(page))) == before
+    assert load_suppressions(accepting) == ()
+    assert json.loads(capsys.readouterr().err.splitlines()[-1])["audit"] == "undo_accept"
+    assert listed.finding.id in {each.id for each in service.current().inspection.findings}
+
+
+def test_what_fleet_yaml_suppresses_cannot_be_undone_on_the_page(accepting: Path) -> None:
+    listed = list_findings(service.current()).active[0]
+    file = accepting.with_name("fleet.yaml")
+    entry = {"rule": listed.finding.rule, "owner": "bob", "reason": "agreed", "until": "2099-12-31"}
+    file.write_text(yaml.safe_dump({**yaml.safe_load(file.read_text()), "suppress": [entry]}))
+    service.start(load_options(file))
+    wait_for(lambda: bool(service.current().inspection.suppressed))
+    page = visit("findings", finding=list_findings(service.current()).suppressed[0].key)
+
+    assert "Suppressed until 2099-12-31 by bob: agreed (fleet.yaml)" in html(page)
+    assert not [each for each in page.button if str(each.key).startswith("accept_")]
 
 
 @pytest.mark.parametrize("more", [{"read_only": True}, {"suppressions_file": None}])
@@ -174,13 +196,14 @@ def test_a_filter_is_written_into_the_url() -> None:
     app = open_page(inspected_story(), "findings")
     app.multiselect(key="filter_severity").set_value(["warning"])
     rerun(app)
-    app.multiselect(key="filter_pool").set_value(["deepseek-v3/prefill"])
+    app.multiselect(key="filter_rule").set_value(["PD-02"])
     rerun(app)
 
     assert len(entries(app)) == 1
-    assert address(app, "search") == app.text_input(key="search").value == "severity:warning pool:deepseek-v3/prefill"
+    assert address(app, "search") == app.text_input(key="search").value == "severity:warning rule:PD-02"
+    assert "filter_pool" not in [each.key for each in app.multiselect], "the header has the pool of all pages"
     app.multiselect(key="filter_severity").set_value([])
-    app.multiselect(key="filter_pool").set_value([])
+    app.multiselect(key="filter_rule").set_value([])
     assert address(rerun(app), "search") is None
     assert "4 findings" in html(app)
 
@@ -290,19 +313,18 @@ def test_the_lists_of_rules_have_their_counts_and_the_filters_apply() -> None:
 
 def test_ticked_replicas_of_a_finding_are_compared_the_affected_ones_first_and_a_name_opens_its_page() -> None:
     app = open_page(with_findings(story(), finding(story())), "findings", finding="0123456789")
-    shown = app.dataframe[0].value
-    assert list(shown.columns) == ["Replica", "Affected", "Pool", "Cohort", "Value", "Origin"]
-    assert shown["Affected"].to_list() == ["yes"] + ["no"] * 17
-    assert shown["Value"].to_list()[:2] == ["32", "16"]
-    assert shown["Value"].iloc[-1] == ""  # never read
+    shown = table_of(app, f"{BLOCK_SIZE} by replica")
+    assert list(shown) == ["Replica", "Affected", "Pool", "Cohort", "Value", "Origin"]
+    assert shown["Affected"] == ["yes"] + ["no"] * 17
+    assert shown["Value"][:2] == ["32", "16"]
+    assert shown["Value"][-1] == ""  # never read
 
     assert f"Value of {BLOCK_SIZE}." in html(app)
-    app.session_state[TICKED] = {"selection": {"rows": [1, 0], "columns": [], "cells": []}}
+    app.session_state[TICKED] = [f"http://{name}:8000" for name in shown["Replica"][1::-1]]
 
-    ids = "%2C".join(f"http%3A%2F%2F{name}%3A8000" for name in shown["Replica"].iloc[[1, 0]])
+    ids = "%2C".join(f"http%3A%2F%2F{name}%3A8000" for name in shown["Replica"][:2])
     assert f'<a href="compare?replicas={ids}">Compare 2 replicas</a>' in html(rerun(app))
-    app.session_state[f"{TICKED}_name"] = {"row": 0, "label": "name"}
-    assert opened(rerun(app)) == ["replica?replica=http%3A%2F%2Fchat-70b-17%3A8000"]
+    assert 'href="replica?replica=http%3A%2F%2Fchat-70b-17%3A8000"' in html(app)
 
 
 def shown_keys(app: AppTest) -> list[str]:

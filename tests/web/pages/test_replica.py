@@ -1,14 +1,15 @@
 """The page of one replica: tabs, filters, selected settings, raw answers."""
 
+from urllib.parse import quote
+
 import pytest
 
 from dashboard.fleet import Failure, FailureKind, Replica, Reply, Source
 from tests.builders import HOSTILE, document, down, fleet, probe, replica, story
-from tests.page_runner import copied, html, open_page, rerun
+from tests.page_runner import copied, html, open_page, rerun, table_of
 
 DOCUMENT = document()
 ODD = "http://chat-70b-17:8000"
-SETTINGS = "settings_0"  # key of the table
 
 
 @pytest.mark.parametrize(
@@ -27,23 +28,35 @@ def test_a_url_without_a_known_replica_links_to_all(asked: str | None, texts: li
     assert all(text in page for text in [*texts, 'href="replicas"'])
 
 
+def test_a_replica_opens_by_its_name_or_its_address_and_a_name_of_several_lists_them() -> None:
+    twins = [replica("twin", id=f"http://10.0.0.{number}:8000", document=DOCUMENT) for number in (1, 2)]
+    built = fleet([*twins, replica("other", document=DOCUMENT)], [DOCUMENT])
+
+    assert "<h1>other</h1>" in html(open_page(built, "replica", replica="other"))
+    assert "<h1>twin</h1>" in html(open_page(built, "replica", replica="10.0.0.2:8000"))
+    shown = html(open_page(built, "replica", replica="twin"))
+    assert "2 replicas with this name" in shown
+    assert all(f'href="replica?replica={quote(each.id, safe="")}"' in shown for each in twins)
+
+
 def test_settings_are_filtered_by_search_section_and_difference() -> None:
     app = open_page(story(), "replica", replica=ODD, setting="block_size", search="unused here")
-    paths = app.dataframe[0].value["Setting"].to_list()
-    assert paths == ["cache_config.block_size", "cache_config.hash_block_size"]
+    assert table_of(app, "Settings")["Setting"] == ["cache_config.block_size", "cache_config.hash_block_size"]
     app.text_input(key="setting").set_value("unknown")
     assert "No matches. 17 settings hidden." in html(rerun(app))
 
     app = open_page(story(), "replica", replica=ODD, section="cache_config")
     app.toggle(key="show").set_value(True)
-    paths = rerun(app).dataframe[0].value["Setting"].to_list()
+    paths = table_of(rerun(app), "Settings")["Setting"]
     assert paths == ["cache_config.block_size", "cache_config.gpu_memory_utilization"]
 
 
-def test_a_selected_setting_shows_its_whole_value() -> None:
-    app = open_page(story(), "replica", replica=ODD, setting="cudagraph_capture_sizes")
-    app.session_state[SETTINGS] = {"selection": {"rows": [], "columns": [], "cells": [(0, "Value")]}}
-    rerun(app)
+def test_the_link_of_a_setting_shows_its_whole_value() -> None:
+    path = "compilation_config.cudagraph_capture_sizes"
+    found = open_page(story(), "replica", replica=ODD, setting="cudagraph_capture_sizes")
+    assert f'href="replica?replica={quote(ODD, safe="")}&amp;setting={path}"' in html(found)
+    assert not any(text.startswith("[1, 2, 3,") for text in copied(found))
+    app = open_page(story(), "replica", replica=ODD, setting=path)
 
     assert any(text.startswith("[1, 2, 3, 4, 5,") for text in copied(app))
     assert "<code>compilation_config.cudagraph_capture_sizes</code>" in html(app)
@@ -87,7 +100,7 @@ def test_raw_answers_are_shown_on_demand_and_cut() -> None:
     )
     one = replica(document=DOCUMENT, probes=probes, sources=(Source.PROVIDER,))
     app = open_page(fleet([one], [DOCUMENT]), "replica", replica=one.id)
-    outcomes = app.dataframe[-1].value["Outcome"].to_list()
+    outcomes = table_of(app, "Probes")["Outcome"]
     choice = app.selectbox(key="raw")
 
     assert outcomes == ["✕ answer of unknown shape", "✓ read", "– not found"]

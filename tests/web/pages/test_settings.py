@@ -1,7 +1,9 @@
 """The page Settings: search, one setting, filters in the URL, empty states."""
 
+import re
+
 from tests.builders import story
-from tests.page_runner import address, html, open_page, rerun
+from tests.page_runner import address, copied, html, open_page, rerun, table_of
 
 SIZE = "cache_config.block_size"
 
@@ -49,11 +51,31 @@ def test_an_unknown_setting_is_an_empty_page_with_a_reason() -> None:
 
 def test_ticked_replicas_of_a_setting_are_compared() -> None:
     app = open_page(story(), "settings", path=SIZE, pool="chat-70b")
-    shown = app.dataframe[0].value
-    assert list(shown.columns) == ["Replica", "Pool", "Cohort", "Value", "Origin"]
-    assert shown.iloc[0].to_list() == ["chat-70b-17", "chat-70b", "B", "32", "unknown"]
+    shown = table_of(app, f"{SIZE} by replica")
+    assert list(shown) == ["Replica", "Pool", "Cohort", "Value", "Origin"]
+    assert [each[0] for each in shown.values()] == ["chat-70b-17", "chat-70b", "B", "32", "unknown"]
 
-    app.session_state[f"settings_{SIZE}_1"] = {"selection": {"rows": [0, 1], "columns": [], "cells": []}}
+    app.session_state[f"settings_{SIZE}_1_ticked"] = [f"http://{name}:8000" for name in shown["Replica"][:2]]
 
-    ids = "%2C".join(f"http%3A%2F%2F{name}%3A8000" for name in shown["Replica"].iloc[:2])
+    ids = "%2C".join(f"http%3A%2F%2F{name}%3A8000" for name in sorted(shown["Replica"][:2], key=shown["Replica"].index))
     assert f'<a href="compare?replicas={ids}">Compare 2 replicas</a>' in html(rerun(app))
+
+
+def test_the_entry_that_ignores_a_setting_says_what_its_glob_would_hide() -> None:
+    app = open_page(story(), "settings", path=SIZE)
+    assert f"Hides 1 setting, 1 with differences: {SIZE}." in html(app)
+    assert copied(app)[-1] == f"ignore:\n- {SIZE}\n"
+
+    app.text_input(key=f"ignore_{SIZE}").set_value("cache_config.*")
+    assert re.search(r"Hides \d+ settings, \d+ with differences: cache_config", html(rerun(app)))
+    assert copied(app)[-1] == "ignore:\n- cache_config.*\n"
+    app.text_input(key=f"ignore_{SIZE}").set_value("nothing.*")
+    assert "Hides nothing: no reported setting matches." in html(rerun(app))
+
+
+def test_the_heads_of_the_list_sort_it_and_keep_the_search() -> None:
+    app = open_page(story(), "settings", search="config", sort="-setting")
+    shown = table_of(app, "Settings")["Setting ↓"]
+
+    assert shown == sorted(shown, reverse=True)
+    assert 'href="settings?search=config&amp;sort=values"' in html(app)
