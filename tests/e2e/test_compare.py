@@ -87,3 +87,18 @@ def test_only_the_table_scrolls_sideways_on_a_phone(browser: Browser, frozen_url
             visit(page, f"{frozen_url}/{path}")
 
             assert page.locator("[data-testid=stMain]").evaluate("e => e.scrollWidth - e.clientWidth") == 0
+
+
+def test_an_uploaded_baseline_is_checked_and_a_wrong_one_has_its_mistakes(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/compare?pool=chat-70b")
+    page.get_by_role("button", name="Baseline").click()
+    dialog = page.get_by_role("dialog")
+    files = {
+        "agreed.yaml": (b"version: 1\npool: chat-70b\nexpected: {cache_config.block_size: 16}\n", "exit 1: "),
+        "wrong.yaml": (b"version: 1\npool: chat-70b\n", "nothing is expected or tolerated"),
+    }
+    for name, (content, text) in files.items():
+        page.locator("input[type=file]").set_input_files({"name": name, "mimeType": "text/yaml", "buffer": content})
+        expect(dialog).to_contain_text(text)
+    assert "check=baseline" in page.url
+    expect(dialog).to_contain_text("python -m dashboard check --baseline chat-70b.yaml")
