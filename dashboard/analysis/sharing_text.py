@@ -82,7 +82,7 @@ def sharing_lines(verdict: SharingVerdict, replicas: Mapping[str, Replica]) -> l
         off = _sentence(_claim(f"Prefix caching is off on {count(number, 'replica')}"))
         return [off, *_silent(verdict.unread, total)]
     if not verdict.cohorts:
-        return [_sentence(_claim("Unknown"), f": {count(total, 'replica')} never read")]
+        return [_sentence(_claim("Unknown"), f": {count(total, 'replica reports', 'replicas report')} no settings")]
     is_alone = number == 1 and sum(each.engines for each in verdict.cohorts) < MEASURABLE
     if is_alone and total == 1:
         return [_sentence(_claim("One replica"), ": nothing to compare")]

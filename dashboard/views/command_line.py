@@ -63,9 +63,10 @@ def check_view(fleet: Fleet, left_out: str = "") -> View:
         sections.append(Section("skipped", "Skipped", (Paragraph(with_code(SKIPPED.format(count(skipped, "rule")))),)))
     if inspection.findings:
         sections.append(Section("rules", "Rules", (Paragraph(with_code(PAGES)),)))
+    nothing = "" if fleet.coverage.answered else "no replica answered; "
     return View(
         title="vLLM fleet",
-        headline=f"{fleet.name}: {findings_title(inspection, are_new=bool(left_out))}",
+        headline=f"{fleet.name}: {nothing}{findings_title(inspection, are_new=bool(left_out))}",
         lead=f"{findings_lead(fleet)}. {left_out}".rstrip(),
         context=context_of(fleet),
         parts=tuple(sections),
@@ -174,7 +175,7 @@ def _tokens(replica: Replica) -> str:
 
 
 def _pool(fleet: Fleet, pool: Pool, place: int, replicas: Mapping[str, Replica]) -> Section:
-    cohorts = ", ".join(f"{each.letter} x{len(each.replicas)}" for each in pool.cohorts) or "not read"
+    cohorts = ", ".join(f"{each.letter} x{len(each.replicas)}" for each in pool.cohorts) or "not reported"
     sharing = sharing_text(fleet.sharing[pool.name], replicas)
     differences = _differences(pool, place, replicas) if pool.differences else Paragraph(plain(_no_difference(pool)))
     return Section(f"pool-{place}", f"{end_cut(pool.name, 80)}  {cohorts}", (Paragraph(sharing), differences))
@@ -183,7 +184,7 @@ def _pool(fleet: Fleet, pool: Pool, place: int, replicas: Mapping[str, Replica])
 def _no_difference(pool: Pool) -> str:
     read = sum(len(cohort.replicas) for cohort in pool.cohorts)
     if read < 2:  # noqa: PLR2004  # it takes two to differ
-        return f"Not compared: {count(read, 'replica')} read."
+        return f"Not compared: {'only one replica' if read else 'no replica'} reports its settings."
     return f"No differences in {count(pool.equal, 'setting')} that at least two replicas report."
 
 

@@ -285,7 +285,7 @@ def cohorts_table(
         for place, name in enumerate(Sighting._fields):
             fields.append(Field("", value=partial(_sighting_time, sightings, place), key=name))
     unread = len(pool.replicas) - sum(len(cohort.replicas) for cohort in pool.cohorts)
-    note = f"{count(unread, 'replica')} never read, in no cohort." if unread else ""
+    note = f"{count(unread, 'replica')} in no cohort: settings not reported." if unread else ""
     return to_table(pool.cohorts, fields, f"cohorts-{slug}", f"Cohorts of {brief(pool.name)}", note)
 
 

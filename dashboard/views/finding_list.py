@@ -322,7 +322,7 @@ def _replicas(findings: Iterable[Finding]) -> list[str]:
 
 def _chip(share: CohortShare, *, several: bool) -> Text:
     where = [Piece(f"{brief(share.pool)} ")] if several and share.pool else []
-    letter = cohort(share.letter, share.pool) if share.letter else Piece("not read", Style.MUTED)
+    letter = cohort(share.letter, share.pool) if share.letter else Piece("not reported", Style.MUTED)
     return (*where, letter, *([Piece(f" ×{share.number:,}")] if share.number > 1 else []))
 
 

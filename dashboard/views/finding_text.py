@@ -216,7 +216,7 @@ def pools_of(findings: Sequence[Finding]) -> list[str]:
 
 
 def _cohort(share: CohortShare, *, several: bool) -> str:
-    text = f"{share.letter} x{share.number:,}" if share.letter else f"{share.number:,} not read"
+    text = f"{share.letter} x{share.number:,}" if share.letter else f"{share.number:,} not reported"
     return f"{share.pool} {text}" if several and share.pool else text
 
 

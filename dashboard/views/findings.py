@@ -239,7 +239,7 @@ def replica_text(replicas: Iterable[str], known: FindingList, most: int) -> Text
         shown = own if len(own) == 1 else own[:left]
         left = max(left - len(shown), 0)
         names = join_texts([(replica(brief(known.names.get(each, each)), each),) for each in shown], last=", ")
-        mark = cohort(letter, pool_name) if letter else Piece("not read", Style.MUTED)
+        mark = cohort(letter, pool_name) if letter else Piece("not reported", Style.MUTED)
         number = (Piece(f" ×{len(own):,}"),) if len(own) > 1 or not shown else ()
         rest = _rest(letter, pool_name, len(own) - len(shown), is_first=not shown)
         lines.append((mark, *number, *((Piece(" "), *names) if names else ()), *rest))

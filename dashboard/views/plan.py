@@ -81,7 +81,7 @@ def plan_section(fleet: Fleet, target: str = pages.OVERVIEW) -> Section:
 def _calm_paragraph(fleet: Fleet) -> Paragraph:
     """Return what "no findings" is based on; unknown where no settings were read."""
     if not count_read(fleet):
-        return Paragraph(plain("No pool reports its settings, so no rule was evaluated."), Tone.UNKNOWN)
+        return Paragraph(plain("No pool reports its settings, so no rule on settings was evaluated."), Tone.UNKNOWN)
     first, *rest = no_findings_sentences(fleet)
     return Paragraph((Piece(first, Style.STRONG), Piece("".join(f" {each}" for each in rest))), Tone.GOOD)
 

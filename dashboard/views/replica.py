@@ -163,7 +163,7 @@ def _capacity_figure(replica: Replica) -> Figure:
 def _difference_figure(replica: Replica, comparison: ReplicaComparison) -> Figure:
     label = "Differs from pool"
     if replica.document is None or not comparison.compared:
-        why = "settings never read" if replica.document is None else "no other replica reports its settings"
+        why = "settings not reported" if replica.document is None else "no other replica reports its settings"
         return Figure(label, UNKNOWN, why, Tone.UNKNOWN)
     number = count_differences(comparison.differences)
     ties = len(comparison.differences) - number

@@ -172,7 +172,7 @@ def settings_blocks(
 ) -> tuple[Block, ...]:
     total = len(comparison.rows)
     if not total:
-        return (Paragraph(plain("Settings never read. The probes show the reason."), Tone.UNKNOWN),)
+        return (Paragraph(plain("Settings not reported. The probes show the reason."), Tone.UNKNOWN),)
     rows = filter_settings(comparison.rows, choice)
     if rows.empty:
         return (Paragraph(plain(f"No matches. {count(total, 'setting')} hidden."), Tone.INFO),)

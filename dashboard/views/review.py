@@ -142,7 +142,7 @@ def fleet_text(fleet: Fleet) -> str:
     if not fleet.replicas:
         return f"Fleet {fleet.name} has no replicas."
     split, read, total = sum(map(is_split, fleet.pools)), count_read(fleet), len(fleet.pools)
-    counts = ((split, "split"), (read - split, "uniform"), (total - read, "unread"))
+    counts = ((split, "split"), (read - split, "uniform"), (total - read, "not reported"))
     pools = ", ".join(f"{number:,} {kind}" for number, kind in counts if number)
     where = f" in {count(total, 'pool')} ({pools})" if total else ""
     return f"Fleet {fleet.name}: {count(len(fleet.replicas), 'vLLM replica')}{where}; {answered(fleet)}."

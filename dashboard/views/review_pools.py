@@ -156,7 +156,7 @@ def _without_differences(fleet: Fleet) -> Iterator[str]:
     if found:
         yield f"Uniform pools with findings: {shortlist(found, MOST)}."
     if unread := [pool.name for pool in fleet.pools if not pool.cohorts]:
-        yield f"Unknown (nothing was read): {shortlist(map(brief, unread), MOST)}."
+        yield f"Unknown (settings not reported): {shortlist(map(brief, unread), MOST)}."
 
 
 def capacity_parts(fleet: Fleet, notes: tuple[Block, ...]) -> tuple[Section, tuple[Section, ...]]:

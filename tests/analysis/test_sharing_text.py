@@ -88,7 +88,7 @@ def test_what_does_not_share_or_may_not_is_before_what_shares() -> None:
 
 def test_unread_replicas_and_ignored_settings_are_named() -> None:
     assert text_of(({CACHING: False}, [SILENT]), unread=2).endswith("2 of 3 replicas do not report block hashes.")
-    assert text_of(unread=1) == "Unknown: 1 replica never read."
+    assert text_of(unread=1) == "Unknown: 1 replica reports no settings."
     assert text_of(({}, ["a"]), ({BLOCK: 32}, ["a"]), ignore=[BLOCK]).endswith(
         "Differs, but ignored by fleet.yaml: block_size."
     )

@@ -105,8 +105,8 @@ def text(of: Fleet, *, colour: bool = False) -> str:
 def test_a_pool_without_two_replicas_to_compare_says_so() -> None:
     one = document()
 
-    assert "Not compared: 1 replica read." in text(polled([replica("a", document=one)], [one]))
-    assert "Not compared: 0 replicas read." in text(polled([down("a")]))
+    assert "Not compared: only one replica reports its settings." in text(polled([replica("a", document=one)], [one]))
+    assert "Not compared: no replica reports its settings." in text(polled([down("a")]))
     assert "0 of 0 answered" in text(empty_fleet("nothing"))
 
 

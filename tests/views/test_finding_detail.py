@@ -96,7 +96,7 @@ def test_replicas_are_listed_by_cohort_with_a_link_to_the_rest() -> None:
     assert to_plain(text).split("\n") == [
         "A ×15 chat-70b-01, chat-70b-02, chat-70b-03 and 12 more",
         "B chat-70b-16",
-        "not read chat-70b-17",
+        "not reported chat-70b-17",
     ]
     assert [(each.link.kind, each.link.key) for each in text if each.link][:2] == [
         (Kind.COHORT, "A"),
@@ -112,7 +112,7 @@ def test_replicas_never_read_are_linked_to_their_pool_and_removed_ones_are_count
     assert rest.link is not None
     assert (rest.link.key, rest.link.choices) == ("replicas", (("pool", "chat-70b"),))
     assert (unlinked.link, unlinked.style) == (None, Style.MUTED)
-    assert to_plain(replicas(IDS[:5], {}, 0, {})) == "not read ×5"
+    assert to_plain(replicas(IDS[:5], {}, 0, {})) == "not reported ×5"
 
 
 def test_cohorts_of_two_pools_are_separate_and_many_cohorts_are_counted() -> None:

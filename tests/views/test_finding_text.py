@@ -38,8 +38,8 @@ BOTH = ((ImpactContext.PREFIX_HASH, Severity.CRITICAL), (ImpactContext.KV_EVENTS
         ),
         (
             finding(replicas=(*IN_A.replicas, *UNREAD.replicas), cohorts=(IN_A, UNREAD)),
-            "a A chat-2, b not read chat-1",
-            "a A x1 (chat-2), b 1 not read (chat-1)",
+            "a A chat-2, b not reported chat-1",
+            "a A x1 (chat-2), b 1 not reported (chat-1)",
         ),
         (finding(replicas=(), cohorts=()), "", "no replica"),
     ],

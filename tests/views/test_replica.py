@@ -165,7 +165,7 @@ def test_contradicting_sources_are_shown_with_both_values() -> None:
 def test_a_replica_that_was_never_read_has_a_reason_in_every_section() -> None:
     view = report(down("a", labels={}, probes=()))
 
-    assert "Settings never read. The probes show the reason." in text_of(part(view, "settings"))
+    assert "Settings not reported. The probes show the reason." in text_of(part(view, "settings"))
     assert "Never polled." in text_of(part(view, "probes"))
     assert "No labels, and no identity settings reported." in text_of(part(view, "identity"))
     for text in (NO_ENGINES, NO_HASHES, NO_GROUPS):

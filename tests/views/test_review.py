@@ -148,7 +148,7 @@ def test_a_fleet_without_data_is_not_called_clean() -> None:
 
     assert "Fleet prod has no replicas." in empty.lead
     assert silent.headline == "No replica answered"
-    assert "No pool reports its settings, so no rule was evaluated." in text_of(part(empty, "plan"))
+    assert "No pool reports its settings, so no rule on settings was evaluated." in text_of(part(empty, "plan"))
     assert all("No findings from" not in text_of(report) for report in (empty, silent))
 
 

@@ -108,7 +108,7 @@ def test_compare_of_a_uniform_pool_counts_the_compared_settings() -> None:
     report = compare_report(fleet([*alike("chat", 3, document()), down("gone")], [document()]), "chat")
 
     assert text_of(part(report, "settings")).endswith("17 settings compared. Not compared (unreachable): gone.")
-    assert "1 replica never read, in no cohort." in text_of(part(report, "cohorts"))
+    assert "1 replica in no cohort: settings not reported." in text_of(part(report, "cohorts"))
 
 
 def test_prefix_sharing_of_very_many_cohorts_is_described_in_groups() -> None:

@@ -76,7 +76,7 @@ def test_a_replica_that_was_never_read_opens_on_its_probes() -> None:
 @pytest.mark.parametrize(
     ("member", "text"),
     [
-        (down("gone", labels={}), "Settings never read."),
+        (down("gone", labels={}), "Settings not reported."),
         (down("gone", labels={}), "No labels, and no identity settings reported."),
         (down("new", probes=()), "Never polled."),
         (
