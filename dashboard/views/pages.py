@@ -95,7 +95,7 @@ _OWN: dict[str, set[str]] = {
     CHANGES: {FROM, TO, PATH, REPLICA},
 }
 KNOWN = {page: {POOL, *own} for page, own in _OWN.items()}  # the pool is the scope of all pages: the header shows it
-SCOPED = {OVERVIEW, FINDINGS, COMPARE, CAPACITY, REPLICAS, SETTINGS, TIMELINE}  # pages of all pools or of that one
+SCOPED = {OVERVIEW, FINDINGS, COMPARE, CAPACITY, REPLICAS, SETTINGS, TIMELINE, CHANGES}  # of all pools or of one
 
 # Choices that open a dialog.
 DIALOGS = {OVERVIEW: (CAUSE,), COMPARE: (PATH, COHORT, CHECK, CAUSE), REVIEW: (CAUSE,), SNAPSHOTS: (MANAGE,)}

@@ -99,6 +99,7 @@ function open(dialog, isScope) {
   input.value = "";
   show(dialog, [{ title: "Recent", hits: isScope ? [] : recent() }]);
   dialog.querySelector(".none").textContent = "";
+  dialog.inert = false; // Streamlit makes everything outside of its own dialog inert
   if (!dialog.open) dialog.showModal();
   input.focus();
   ask(dialog);

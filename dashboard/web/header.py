@@ -219,7 +219,7 @@ def scope_html(fleet: Fleet, page: str) -> str:
 def draw_outside(fleet: Fleet, page: str) -> None:
     """Draw what the page leaves out where it is limited to one pool."""
     place, pool = st.empty(), links.scope()
-    if page in {*pages.SCOPED, pages.CHANGES} and pool in {each.name for each in fleet.pools}:
+    if page in pages.SCOPED and pool in {each.name for each in fleet.pools}:
         path = st.query_params.get(pages.PATH) if page == pages.SETTINGS else None
         outside = other_values(fleet, path, pool) if path else outside_text(fleet, pool, page)
         rest = f"{markup.bold('Other pools:')} {markup.text(outside)}"
@@ -273,8 +273,9 @@ def _filters(fleets: Iterable[Fleet], page: str, but: Collection[str] = ()) -> t
     ignored = {*links.ignored_choices(), *but, pages.MANAGE}  # a dialog filters nothing
     known = pages.KNOWN.get(page, set()) - ignored
     choices = {name: value for name, value in links.page_choices().items() if name in known}
-    is_of_pool = page in pages.SCOPED or page == pages.CHANGES
-    if not is_of_pool or choices.get(pages.POOL) not in {pool.name for fleet in fleets for pool in fleet.pools}:
+    if page not in pages.SCOPED or choices.get(pages.POOL) not in {
+        pool.name for fleet in fleets for pool in fleet.pools
+    }:
         choices.pop(pages.POOL, None)
     return tuple((name, formatting.middle_cut(value, LONGEST_FILTER)) for name, value in choices.items())
 

@@ -131,7 +131,7 @@ def _name_scope(fleet: Fleet, page: str) -> None:
     """Let the export of a page that is limited to a pool begin with what that leaves out."""
     offered = cast("Callable[[], View] | None", st.session_state.get(OFFERED))
     pool = links.scope()
-    if offered and pool in {each.name for each in fleet.pools} and page in {*pages.SCOPED, pages.CHANGES}:
+    if offered and pool in {each.name for each in fleet.pools} and page in pages.SCOPED:
         st.session_state[OFFERED] = lambda: name_scope(offered(), fleet, pool or "", page)
 
 

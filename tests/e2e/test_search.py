@@ -18,9 +18,11 @@ def field(page: Page) -> Locator:
 
 
 def selected(page: Page) -> Locator:
-    """The selected hit, as screen readers know it."""
-    key = field(page).get_attribute("aria-activedescendant")
-    return page.locator(f"#{key}[aria-selected=true]")
+    """The selected hit, which screen readers read."""
+    hit = page.locator("dialog.find [role=option][aria-selected=true]")
+    expect(hit).to_have_count(1)
+    expect(field(page)).to_have_attribute("aria-activedescendant", str(hit.get_attribute("id")))
+    return hit
 
 
 def scroll(page: Page, top: int) -> None:
@@ -87,6 +89,19 @@ def test_a_slash_in_a_field_is_text(page: Page, frozen_url: str) -> None:
 
     expect(box).to_have_value("a/b")
     expect(page.locator("dialog.find")).to_be_hidden()
+
+
+def test_the_search_opens_above_a_dialog_and_returns_to_it(page: Page, frozen_url: str) -> None:
+    visit(page, frozen_url + at("compare", pool="chat-70b", path="cache_config.block_size"))
+    page.keyboard.press("Control+k")
+    page.keyboard.type("capacity")
+    expect(selected(page)).to_contain_text("Capacity")
+    page.keyboard.press("Escape")
+    expect(page.get_by_test_id("stDialog")).to_be_visible()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("capacity")
+    page.keyboard.press("Enter")
+    url_has(page, "/capacity")
 
 
 def test_words_without_a_hit_say_so_and_keys_of_a_page_are_text(page: Page, frozen_url: str) -> None:
