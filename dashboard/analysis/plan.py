@@ -15,6 +15,7 @@ from dashboard.analysis.whatif.after import VERSION, document_after, with_derive
 from dashboard.analysis.whatif.findings import known_changes
 from dashboard.compare.encoding import lookup_value
 from dashboard.compare.equality import NOT_SET
+from dashboard.compare.sharing_counts import count_sharing
 from dashboard.fleet import Document, Replica, Setting, SettingChange, SettingValue
 from dashboard.rules.apply_method import ApplyMethod, apply_methods
 from dashboard.rules.capacity.graphs import are_derived_sizes
@@ -67,7 +68,7 @@ class _Effect(NamedTuple):
     ended: tuple[Finding, ...]
     new: tuple[Finding, ...]
     open: tuple[Finding, ...]
-    gained: Mapping[str, int]
+    gained: Counter[str]
 
     @property
     def findings(self) -> Sequence[tuple[Finding, ...]]:
@@ -265,7 +266,7 @@ def _effects(fleet: Fleet, changes: Sequence[_Change]) -> list[_Effect]:
         for number, pools in batch:
             change = changes[number]
             ended, new, unknown = ([each for each in side if pools.issuperset(each.pools)] for side in effect.findings)
-            gained = {pool: effect.gained[pool] for pool in pools}
+            gained = Counter({pool: effect.gained[pool] for pool in pools})
             mine = _Effect(tuple(ended), tuple(new), tuple(unknown), gained)
             spanning = (each for side in effect.findings for each in side if not pools.issuperset(each.pools))
             if mine.new or any(not pools.isdisjoint(each.pools) for each in spanning):
@@ -295,13 +296,14 @@ def _batches(changes: Sequence[_Change]) -> list[list[tuple[int, set[str]]]]:
 def _in_others(effect: _Effect, alike: Iterable[Sequence[_PoolGroup]], pools: Collection[str]) -> _Effect:
     """Return the effect in all parts, given that in those with these pools."""
     twins: dict[str, list[Finding]] = defaultdict(list)
-    gained: dict[str, int] = {}
+    gained = Counter[str]()
     for parts in alike:
         evaluated = next(each for each in parts if each.pools[0] in pools)
         for part in parts:
             for own, same in zip(evaluated.findings, part.findings, strict=True):
                 twins[own.id].append(same)
-            gained |= {same: effect.gained[own] for own, same in zip(evaluated.pools, part.pools, strict=True)}
+            for own_pool, same_pool in zip(evaluated.pools, part.pools, strict=True):
+                gained[same_pool] = effect.gained[own_pool]
     ended, new, unknown = ([twin for each in side for twin in twins[each.id]] for side in effect.findings)
     return _Effect(tuple(ended), tuple(new), tuple(unknown), gained)
 
@@ -333,13 +335,16 @@ def _evaluated(fleet: Fleet, restarts: Iterable[PoolRestart], proposing: Collect
         tuple(each.finding for each in ended),
         tuple(each.finding for each in changes.new),
         tuple(each.finding for each in gone if each not in ended),
-        {pool: _not_sharing(fleet, pool) - _not_sharing(after, pool) for pool in fleet.sharing},
+        Counter({each: _gained(fleet, after, each) for restart in every if (each := restart.restarting[0].pool)}),
     )
 
 
-def _not_sharing(fleet: Fleet, pool: str) -> int:
-    """Count the replicas of a pool that are known not to share prefixes with it."""
-    return fleet.sharing_counts[pool].not_sharing
+def _gained(fleet: Fleet, after: Fleet, pool: str) -> int:
+    """Return how many fewer replicas of a pool are known not to share prefixes with it."""
+    verdict = after.sharing[pool]
+    members = [after.by_id[each] for each in verdict.pool.replicas]
+    then = count_sharing(verdict, members, is_used=after.uses_prefixes(pool))
+    return fleet.sharing_counts[pool].not_sharing - then.not_sharing
 
 
 def _restart(fleet: Fleet, members: Sequence[Replica], wanted: Wanted, known: Applied) -> PoolRestart:
@@ -384,8 +389,9 @@ def _applied(
     after = with_derived(document, document_after(document, changes, target), changed, others)
     derived = [
         SettingChange(path, own, new)
-        for path in after.settings
+        for path, setting in after.settings.items()
         if path not in changed
+        and document.settings.get(path) != setting
         and (own := lookup_value(document.settings, path)) is not None
         and (new := lookup_value(after.settings, path)) is not None
         and own != new
