@@ -245,7 +245,7 @@ def test_a_group_lists_its_settings_with_links_its_restarts_and_its_replicas() -
     (group,) = entries(shown, "settings")
 
     assert to_plain(group.head) == "All 2 replicas of chat: block_size 16 -> 32 and 7 more settings"
-    assert group.side == "A ×2"
+    assert group.side == "B ×2 -> A ×2"
     assert lines(group)[:2] == ["cache_config.block_size 16 -> 32", "scheduler_config.max_num_seqs 256 -> 512"]
     assert lines(group)[-2:] == ["and 2 more settings, in the appendix", "All restarted. chat-01 and chat-02"]
     assert targets(group.lines[0])[BLOCK_SIZE][:3] == (Kind.SETTING, BLOCK_SIZE, "chat")

@@ -19,9 +19,11 @@ from dashboard.analysis.changes.models import (
 from dashboard.analysis.lifecycle import extent_in
 from dashboard.capacity.outliers import TOLERANCE
 from dashboard.capacity.sums import capacity_of
+from dashboard.compare.cohorts import all_letters, give_letters
 from dashboard.compare.encoding import is_comparable, lookup_setting
 from dashboard.fleet import Basis, Engine, Replica, ReplicaState, cohort_letters
 from dashboard.fleet.formatting import natural
+from dashboard.fleet.times import EPOCH
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.engine import own_values
 from dashboard.rules.findings import Finding, OutcomeKind
@@ -71,13 +73,30 @@ def is_read(replica: Replica) -> bool:
     return replica.fresh and replica.document is not None and replica.state is not ReplicaState.DOWN
 
 
+def letters_of_sides(before: Fleet, after: Fleet) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Return the letters of cohorts on both sides by replica id. One document has one letter, that of the newer data.
+
+    Sides of one history agree on it. A snapshot of another dashboard, or a poll without a history, may not.
+    """
+    older, newer = sorted((before, after), key=lambda side: side.polled_at or EPOCH)
+    known = all_letters(older.letters, newer.letters)
+    letters: dict[str, str] = {}
+    for pool in older.pools:
+        given = give_letters([each.documents for each in pool.cohorts], known.get(pool.name, {}))
+        for cohort, letter in zip(pool.cohorts, given, strict=True):
+            letters |= dict.fromkeys(cohort.replicas, letter)
+    of_newer = cohort_letters(newer.pools)
+    return (letters, of_newer) if older is before else (of_newer, letters)
+
+
 def replica_changes(before: Fleet, after: Fleet) -> ReplicaChanges:
+    letters_before, letters_after = letters_of_sides(before, after)
     return ReplicaChanges(
         added=_only(after, before),
         removed=_only(before, after),
         both=tuple(sorted(pairs(before, after), key=lambda each: _place(each.after))),
-        letters_before=cohort_letters(before.pools),
-        letters_after=cohort_letters(after.pools),
+        letters_before=letters_before,
+        letters_after=letters_after,
     )
 
 

@@ -9,12 +9,12 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.changes.comparison import is_read, pairs
+from dashboard.analysis.changes.comparison import is_read, letters_of_sides, pairs
 from dashboard.analysis.changes.models import OneSidedSettings, Pools, ReplicaPair, SettingChanges, SettingGroup
 from dashboard.compare.encoding import NULL, encode, is_comparable, missing_code
 from dashboard.compare.equality import BY_PATH, counted
 from dashboard.compare.prefix import PREFIX_PATHS
-from dashboard.fleet import CodeTable, Document, SettingChange, State, cohort_letters
+from dashboard.fleet import CodeTable, Document, SettingChange, State
 
 
 class _DocumentPair(NamedTuple):
@@ -139,7 +139,7 @@ def _groups(
 ) -> Iterator[SettingGroup]:
     """Yield the groups of replicas with the same changes."""
     sizes = [Counter(each.pool for each in side.replicas if not each.is_second_address) for side in (before, after)]
-    letters = [cohort_letters(side.pools) for side in (before, after)]
+    letters = letters_of_sides(before, after)
     for kinds, changes in _grouped(changed):
         both = [pair for kind in kinds for pair in members[kind]]
         pools = kinds[0].pools

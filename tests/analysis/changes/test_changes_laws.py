@@ -13,7 +13,7 @@ from dashboard.analysis.changes import changes_between
 from dashboard.analysis.changes.models import Changes, SettingGroup
 from dashboard.fleet import ReplicaState
 from dashboard.rules.findings import Inspection
-from tests.analysis.changes.sides import ADDRESS, between, chat, fleet
+from tests.analysis.changes.sides import ADDRESS, LATER, between, chat, fleet
 from tests.builders import NOW, document, down, engine, hostile, replica, story
 from tests.saved_fleets import built_of_captures
 
@@ -87,7 +87,8 @@ def assert_reversed(there: Changes, back: Changes) -> None:
 @settings(max_examples=EXAMPLES)
 @given(fleets(is_inspected=True), fleets(is_inspected=True))
 def test_the_reverse_comparison_reverses_everything(one: Fleet, other: Fleet) -> None:
-    assert_reversed(changes_between(one, other), changes_between(other, one))
+    later = replace(other, polled_at=LATER)
+    assert_reversed(changes_between(one, later), changes_between(later, one))
 
 
 @settings(max_examples=EXAMPLES)

@@ -11,7 +11,7 @@ from dashboard.analysis.changes.comparison import is_beyond
 from dashboard.analysis.changes.models import REPLICA_FIELDS
 from dashboard.capacity.outliers import TOLERANCE
 from dashboard.fleet import Basis, Replica
-from tests.analysis.changes.sides import OLD, RESTARTED, between, chat, ids, one_process
+from tests.analysis.changes.sides import NEW, OLD, RESTARTED, between, chat, ids, one_process
 from tests.builders import GIB, down, engine, replica
 
 
@@ -25,6 +25,15 @@ def test_a_replica_of_one_side_is_added_or_removed() -> None:
     assert (names(replicas.added), names(replicas.removed)) == (["new"], ["chat-03"])
     assert (replicas.added[0].pool, replicas.letters_before[replicas.removed[0].id]) == ("embed", "A")
     assert (len(replicas.both), replicas.changed) == (2, ())
+
+
+def test_one_document_has_one_letter_on_both_sides() -> None:
+    """These sides are of no common history: each has A as its largest cohort."""
+    before, after = chat(3), [*chat(1), *chat(2, first=2, document=NEW)]
+    replicas = between(before, after).replicas
+
+    assert set(replicas.letters_before.values()) == {"B"}
+    assert [replicas.letters_after[each.id] for each in after] == ["B", "A", "A"]
 
 
 def test_added_replicas_are_sorted_by_pool_and_natural_order_of_the_name() -> None:

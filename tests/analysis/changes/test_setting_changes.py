@@ -31,7 +31,7 @@ def test_replicas_with_the_same_change_are_one_group() -> None:
 
     assert (group.pools, group.changes, group.pool_sizes) == (("chat", "chat"), (BLOCKS,), (4, 4))
     assert group.replicas == ids("chat-02", "chat-03", "chat-04")
-    assert (group.cohorts_before, group.cohorts_after) == ({"A": 3}, {"A": 3})
+    assert (group.cohorts_before, group.cohorts_after) == ({"B": 3}, {"A": 3})
     assert (group.restarted, group.start_unknown, settings.compared) == (3, 0, 4)
     assert settings.by_replica == dict.fromkeys(settings.replicas, (BLOCKS,))
 
