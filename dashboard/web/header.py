@@ -211,7 +211,7 @@ def scope_html(fleet: Fleet, page: str) -> str:
     known = pool in {each.name for each in fleet.pools} or page == pages.CHANGES
     shown = formatting.middle_cut(formatting.one_line(pool), LONGEST_FILTER)
     name = markup.text(shown if known else f"{shown} (not found)")
-    leave = f'<a href="{markup.text(links.scoped(page))}" title="Show all pools" aria-label="Show all pools">×</a>'
+    leave = f'<a href="{markup.text(links.scoped(page))}" aria-label="Show all pools">×</a>'
     choose = _CHOOSE_SCOPE.format(f'<span class="word">Pool: </span><b title="{name}">{name}</b>')
     return f'<span class="scope">{choose}{leave}</span>'
 
