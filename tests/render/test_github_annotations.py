@@ -28,7 +28,7 @@ def test_coverage_rule_errors_unused_options_and_suppressions_have_a_line() -> N
 
     assert lines(fleet(suppressed=[hidden], outcomes=[RAISED], inspected={"notes": ("Unused.",)}, down=1)) == [
         f"::notice title=vLLM fleet::prod-eu: 0 critical, 0 warning, 0 info; 1 suppressed; 4 of 5 answered. {rules}.",
-        "::error title=coverage::only 4 of 5 answered, below --min-coverage 100 %25 (unreachable: lost-1)",
+        "::error title=coverage::only 4 of 5 answered, below --min-coverage 100%25 (unreachable: lost-1)",
         "::error title=rule error::CO-02 in chat: KeyError: 1",
         "::warning title=options::Unused.",
         (

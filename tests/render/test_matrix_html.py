@@ -162,7 +162,7 @@ def test_the_last_column_says_since_when_and_tooltips_have_all_of_it() -> None:
     assert '<th scope="col" class="since">Since</th>' in seen
     assert '<time datetime="2026-03-02T11:42:05Z" data-age="{}">2026-03-02T11:42:05Z</time>' in seen
     assert f'title="{SIZE} · {whole}"' in seen
-    assert f'<th scope="col" title="{whole}"' in seen
+    assert f'<th scope="col" data-testid="cohort" title="{whole}"' in seen
     assert "since" not in drawn(story())
 
 
