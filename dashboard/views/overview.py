@@ -52,8 +52,11 @@ NUMBERS, MAP, POOLS, UNREAD = "numbers", "map", "pools", "not-read"  # anchors
 MOST_UNREAD = 8  # groups of replicas with incomplete data
 
 
-def overview_report(fleet: Fleet, name: str = "", sort: str = "") -> View:
-    """Return the view of a fleet. `name` is the snapshot's; `sort` is one of the table of pools, empty: by urgency."""
+def overview_report(fleet: Fleet, name: str = "", sort: str = "", whole: Fleet | None = None) -> View:
+    """Return the view of a fleet. `name` is the snapshot's; `sort` is one of the table of pools, empty: by urgency.
+
+    Of a fleet that is one pool, `whole` is all of it: a cause of its plan may change replicas of other pools, too.
+    """
     unread = incomplete_replicas(fleet)
     pools = pools_by_urgency(fleet)
     parts = [Section(NUMBERS, "Summary", (Figures(summary_figures(fleet)),)), plan_section(fleet)]
@@ -68,7 +71,7 @@ def overview_report(fleet: Fleet, name: str = "", sort: str = "") -> View:
         headline=sharing_title(fleet),
         lead=overview_lead(fleet, pools),
         context=context_of(fleet, name=name),
-        parts=(*parts, glossary((SHARE, POOL, COHORT, BASIS)), *changes_section(fleet, plan_of(fleet))),
+        parts=(*parts, glossary((SHARE, POOL, COHORT, BASIS)), *changes_section(whole or fleet, plan_of(fleet))),
     )
 
 

@@ -42,10 +42,9 @@ def choose(sides: Sides) -> ChangeFilter:
         swapped = links.to(pages.CHANGES, **{**links.page_choices(), pages.FROM: after.id, pages.TO: before.id})
         st.html(f'<p class="go">{markup.link(swapped, "⇄ Swap", title="Swap before and after")}</p>')
         draw_side(pages.CHANGES, pages.TO, known, _known(after, known))
-        pools = sorted({pool.name for fleet in sides.both or () for pool in fleet.pools})
-        pool = links.read_choice(pages.POOL, ["", *pools])
         if sides.both is None:
             return ALL_CHANGES
+        pool = links.read_choice(pages.POOL, ["", *sorted({each.name for fleet in sides.both for each in fleet.pools})])
         with filter_box.draw_button(pages.PATH, pages.REPLICA):
             path = st.text_input("Setting", **links.bind(pages.PATH), placeholder="part of a path")
             replica = st.text_input("Replica", **links.bind(pages.REPLICA), placeholder="name or address")
