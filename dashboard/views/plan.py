@@ -301,7 +301,7 @@ def cause_section(fleet: Fleet, cause: Cause, number: int = 0, *, is_short: bool
     """
     anchor, title, data = f"cause-{number}", to_plain(title_of(cause)), partial(_data, [cause])
     blocks: list[Block] = [Paragraph(why_text(cause), Tone(cause.severity))]
-    blocks += [Paragraph(plain(each)) for each in _effect_sentences(fleet, cause)]
+    blocks.append(Paragraph(plain(" ".join(_effect_sentences(fleet, cause)))))
     if not cause.fixes:
         blocks += _action_blocks(cause, replica_names(fleet))
     parts = []

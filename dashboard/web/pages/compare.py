@@ -203,8 +203,9 @@ def draw_page() -> None:
     with st.container(key="band"):
         st.html(verdict)
         draw.draw_prepared(pairs, "compare_pairs")
-    with st.container(key="first"):
-        draw.draw_prepared(causes_of_pool, "compare_plan")
+    if causes_of_pool:
+        with st.container(key="first"):
+            draw.draw_prepared(causes_of_pool, "compare_plan")
     with draw.controls_row("controls"):
         choice = choose(pool, names, fleet.policy.baseline(name))
         settings, prepared = shown(fleet, name, choice)
