@@ -116,7 +116,7 @@ $(VENV)/run.stamp: requirements.txt | $(BIN)/python
 	$(call INSTALL,requirements.txt)
 	@touch $@
 
-$(VENV)/dev.stamp: requirements.txt requirements-pdf.txt requirements-postgres.txt requirements-dev.txt | $(BIN)/python
+$(VENV)/dev.stamp: requirements.txt requirements-pdf.txt requirements-postgres.txt requirements-screenshot.txt requirements-dev.txt | $(BIN)/python
 	@echo "Installing the dependencies of the checks (once, about a minute) ..." >&2
 	$(call INSTALL,requirements-dev.txt)
 	@touch $@ $(VENV)/run.stamp
