@@ -14,7 +14,7 @@ from dashboard.views.table import Field, to_table
 TERMS: Mapping[str, str] = {
     "replica": "One vLLM API server behind one address.",
     "pool": "A group of interchangeable replicas: the same model in the same role.",
-    "cohort": "Replicas of a pool with identical settings. The letter of these settings stays the same.",
+    "cohort": "Replicas of a pool with identical settings, which keep their letter.",
     "reference": "What a pool is compared with: its majority, a cohort, a replica or a baseline.",
     "majority": "The value of more than half of at least three replicas.",
     "baseline": "The agreed settings of a pool, in a YAML file.",
@@ -119,6 +119,7 @@ KEYS = (
     ("j, k", "next and previous finding or cause"),
     ("Esc", "close a dialog, a tooltip or the open finding"),
     ("Enter", "open the focused finding, cause or cell"),
+    ("Right, Left", "in meeting mode: next and previous section; Page Down scrolls first, Esc leaves"),
 )
 FIRST, SECOND = itemgetter(0), itemgetter(1)
 KEY_FIELDS = (Field("", "Key", FIRST, is_code=True), Field("", "Use", SECOND))
