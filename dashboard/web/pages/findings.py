@@ -45,6 +45,7 @@ LONGEST_FIELD = 200  # characters of an owner or a reason
 PRESETS = (7, 30, 90)  # days of an acceptance
 NO_OWNER, NO_REASON = "OWNER", "REASON"  # to replace in the entry
 ACCEPTED = "Pages, metrics and <code>check</code> honor the entry until its date."
+ACCEPT, UNDO = "accept", "undo_accept"  # in the audit log
 IN_SEVERAL = "A rule can be in several lists: passed for one pool, skipped for another."
 
 _reveal = st.components.v2.component(
@@ -140,7 +141,7 @@ def _draw_undo(entry: Suppression, key: str) -> None:
         st.html(markup.notice("good", f"{markup.glyph('good')} {markup.text(until)}"), width="content")
         is_undone = st.button("Undo", key=f"accept_undo_{key}")
     if is_undone:
-        _apply("undo_accept", entry, lambda _: undo_acceptance(file, entry))
+        _apply(UNDO, entry, lambda _: undo_acceptance(file, entry))
 
 
 def _apply(action: str, entry: Suppression, change: Callable[[str], None]) -> None:
@@ -154,6 +155,7 @@ def _apply(action: str, entry: Suppression, change: Callable[[str], None]) -> No
     except OptionsError as error:
         st.html(markup.notice("warning", f"{markup.glyph('warning', 'warning:')} {markup.text(str(error))}"))
         return
+    st.toast(f"Accepted until {entry.until}" if action == ACCEPT else "Acceptance undone")
     st.rerun()
 
 
@@ -193,7 +195,7 @@ def _draw_save(entry: Suppression, key: str, *, is_complete: bool) -> None:
         st.html(f'<div class="foot">Add the entry to {markup.text(name)}. {ACCEPTED}</div>')
         return
     if st.button("Save", key=f"accept_save_{key}", disabled=not is_complete):
-        _apply("accept", entry, lambda author: save_acceptance(file, entry, author, service.utc_now()))
+        _apply(ACCEPT, entry, lambda author: save_acceptance(file, entry, author, service.utc_now()))
         return
     if not is_complete:
         st.html('<div class="foot">Enter owner and reason.</div>')
