@@ -14,14 +14,16 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import httpx2
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.demo.describe import Behaviour
 from tests.benchmarks.measures import Row, print_table, process_megabytes, served
-from tests.browser import chromium, settle, tab, visit
+from tests.browser import HEALTH, chromium, settle, tab, visit
+from tests.serving import free_port, started
 
 REPLICAS = 1_000
 SESSIONS = 20
@@ -36,6 +38,9 @@ FROZEN = (CAUSE, "/review", "/?")
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 # Memory in MB: of the shown fleet, and with two more snapshots of 1,000 replicas each.
 BUDGETS = {"drawn": 1.0, "sessions": 15.0, "memory": 400.0, "memory of three": 500.0, "stall": 1.0}
+COLD = 1.5  # times an empty page of Streamlit
+COLD_ROUNDS = 3
+EMPTY = 'import streamlit as st\nst.title("Empty")\n'
 
 
 def main() -> int:
@@ -46,6 +51,7 @@ def main() -> int:
         url, pid = stack.enter_context(served({"name": "bench"}, targets(fleet, server.port)))
         browser = stack.enter_context(chromium())
         rows = [_page_row(browser, url, page) for page in (*LIVE, CAUSE)]
+        rows += _cold(browser, url)
         rows.append(Row("memory of the server, MB", process_megabytes(pid), BUDGETS["memory"]))
         rows += _saved(browser, url, pid)
         alone = _busy(pid)
@@ -57,6 +63,36 @@ def main() -> int:
         rows.append(Row("memory after them, MB", process_megabytes(pid), BUDGETS["memory of three"]))
         print(f"polling alone takes {alone:.1f} % of a core ({REPLICAS:,} replicas every 15 s)")
     return print_table(rows)
+
+
+def _cold(browser: Browser, url: str) -> list[Row]:
+    """Open each page without a cache, in turns with an empty page of Streamlit."""
+    seconds: dict[str, list[float]] = {page: [] for page in ("", *LIVE)}
+    port = free_port()
+    with TemporaryDirectory() as folder:
+        script = Path(folder) / "empty.py"
+        script.write_text(EMPTY)
+        flags = ["--server.headless=true", "--browser.gatherUsageStats=false", f"--server.port={port}"]
+        with started([sys.executable, "-m", "streamlit", "run", str(script), *flags]):
+            while not _is_served(f"http://127.0.0.1:{port}{HEALTH}"):
+                time.sleep(0.1)
+            for _ in range(COLD_ROUNDS):
+                for page, taken in seconds.items():
+                    context = browser.new_context()
+                    taken.append(_opened(context.new_page(), f"{url}{page}" if page else f"http://127.0.0.1:{port}/"))
+                    context.close()
+    empty, *others = (statistics.median(taken) for taken in seconds.values())
+    return [
+        Row(f"{page} drawn cold, times an empty page", each / empty, COLD)
+        for page, each in zip(LIVE, others, strict=True)
+    ]
+
+
+def _is_served(url: str) -> bool:
+    try:
+        return httpx2.get(url, trust_env=False).is_success
+    except httpx2.TransportError:
+        return False
 
 
 def _saved(browser: Browser, url: str, pid: int) -> list[Row]:
@@ -120,15 +156,20 @@ def drawn(browser: Browser, url: str) -> float:
         seconds: list[float] = []
         for _ in range(5):
             page.goto("about:blank")
-            began = time.perf_counter()
-            page.goto(url)
-            page.wait_for_function(
-                "() => document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
-            )
-            page.wait_for_selector("h1, h2, table, [data-testid=stDataFrame]")
-            seconds.append(time.perf_counter() - began)
+            seconds.append(_opened(page, url))
             settle(page)
     return statistics.median(seconds)
+
+
+def _opened(page: Page, url: str) -> float:
+    """Return the seconds until the script of a page has ended and its content is seen."""
+    began = time.perf_counter()
+    page.goto(url)
+    page.wait_for_function(
+        "() => document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
+    )
+    page.wait_for_selector("h1, h2, table, [data-testid=stDataFrame]")
+    return time.perf_counter() - began
 
 
 def _busy(pid: int) -> float:
