@@ -94,8 +94,8 @@ def pool_section(fleet: Fleet, name: str) -> tuple[Section, ...]:
     for number, cause in enumerate(plan.causes, 1):
         entry, total = _brief(number, cause, pages.COMPARE, ((pages.POOL, name),)), len(cause.replicas)
         here = len(members.intersection(cause.replicas))
-        rest = (Piece(f" {here:,} of {count(total, 'replica')} in this pool.", Style.MUTED),) if here < total else ()
-        items.append(replace(entry, lines=((*entry.lines[0], *rest),)))
+        rest = (Piece(f" · {here:,} of {total:,} in this pool", Style.MUTED),) if here < total else ()
+        items.append(replace(entry, head=(*entry.head, *rest), lines=()))  # one line: the verdict is above
     own = sum(name in each.pools for each in fleet.inspection.findings)
     every = Piece(f"All {count(own, 'finding')}", link=page(pages.FINDINGS, pool=name))
     return (_section("Plan the fix", plan, items, every, MOST_OF_POOL),) if items else ()

@@ -13,7 +13,7 @@ from tests.e2e.states import OTHER_HASH, STOCK
 
 pytestmark = pytest.mark.browser
 
-MOST_ABOVE = 500  # px above the table of differences, of 1000
+MOST_ABOVE = 650  # px: the verdict and the plan of the pool are above
 TRAPS = """() => [...document.querySelectorAll('[data-testid=stMain] *')].filter((part) =>
   part.scrollHeight > part.clientHeight + 1 && ['auto', 'scroll'].includes(getComputedStyle(part).overflowY)
 ).map((part) => part.className)"""
@@ -28,7 +28,7 @@ TRAPS = """() => [...document.querySelectorAll('[data-testid=stMain] *')].filter
         f"replicas={OTHER_HASH},{STOCK},{OTHER_HASH}@{LATEST},http://gone:1",
     ],
 )
-def test_the_differences_begin_in_the_upper_half_and_only_the_page_scrolls(
+def test_the_differences_begin_below_verdict_and_plan_on_the_first_screen_and_only_the_page_scrolls(
     page: Page, frozen_url: str, query: str
 ) -> None:
     visit(page, f"{frozen_url}/compare?{query}")
@@ -43,10 +43,10 @@ def test_the_head_of_a_table_that_fits_stays_below_the_bar(page: Page, frozen_ur
     visit(page, f"{frozen_url}/compare?pool=chat-70b")
     bar = page.locator("[data-testid=stHeader]").evaluate("e => e.getBoundingClientRect().bottom")
     page.mouse.move(800, 600)  # above the table
-    page.mouse.wheel(0, 450)
+    page.mouse.wheel(0, 750)
     head = page.get_by_role("grid", name="Settings of").locator("thead th").first
 
-    page.wait_for_function("() => document.querySelector('[data-testid=stMain]').scrollTop > 400")
+    page.wait_for_function("() => document.querySelector('[data-testid=stMain]').scrollTop > 700")
     assert head.evaluate("e => e.getBoundingClientRect().top") == pytest.approx(bar, abs=2)
 
 
