@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.browser import Theme, at_rest, settle, tab, visit
+from tests.browser import Theme, at_rest, settle, tab, url_has, visit
 from tests.e2e.frozen_store import LATEST
 from tests.e2e.states import CHAT, at, with_ids
 
 pytestmark = pytest.mark.browser
 
 PAPER_WIDTH = 1030  # CSS pixels of A4 without margins
+MAX_TABS = 10
 # A page on plain http has no navigator.clipboard; the tests keep it to read what was copied.
 PLAIN_HTTP = """
 window.clipboardOfTests = navigator.clipboard;
@@ -236,3 +237,18 @@ def test_no_link_or_cell_is_read_twice(page: Page, frozen_url: str, path: str) -
 
     assert [each for each in texts if each[1] and each[1] in each[0]] == []
     assert any("critical finding" in name for name, _ in texts)
+
+
+def test_ten_tabs_lead_to_the_first_cause_and_enter_opens_it(page: Page, frozen_url: str) -> None:
+    visit(page, frozen_url)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # the skip link
+    tabs = 1
+    while not page.evaluate("document.activeElement.closest('.st-key-first .entries') !== null"):
+        page.keyboard.press("Tab")
+        tabs += 1
+        assert tabs <= MAX_TABS
+    page.keyboard.press("Enter")
+
+    url_has(page, "cause=")
+    expect(page.get_by_role("dialog")).to_be_visible()
