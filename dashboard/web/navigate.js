@@ -58,7 +58,7 @@ function keepPlace(event) {
 }
 
 function restorePlace(event) {
-  if (!event.isTrusted) return; // a link was followed
+  if (!event.isTrusted || window.location.hash) return; // a link was followed, also one within the page
   const top = places.get(window.location.href) ?? 0;
   const end = () => clearInterval(restoring);
   let looks = 100;
