@@ -30,18 +30,14 @@ from dashboard.views.names import brief
 from dashboard.views.plan import changes_section, plan_section
 from dashboard.views.pool_comparison import worst_by_path
 from dashboard.views.pool_text import (
-    is_doubtful,
     pools_by_urgency,
     sharing_severity,
-    suppressed_pools,
     verdict_text,
     versions_text,
 )
 from dashboard.views.summary import (
     fleet_lead,
     incomplete_replicas,
-    is_consistent,
-    sharing_lead,
     sharing_title,
     tally_text,
 )
@@ -69,22 +65,10 @@ def overview_report(fleet: Fleet, name: str = "", sort: str = "", whole: Fleet |
     return View(
         title="Overview",
         headline=sharing_title(fleet),
-        lead=overview_lead(fleet, pools),
+        lead=fleet_lead(fleet),
         context=context_of(fleet, name=name),
         parts=(*parts, glossary((SHARE, POOL, COHORT, BASIS)), *changes_section(whole or fleet, plan_of(fleet))),
     )
-
-
-def overview_lead(fleet: Fleet, pools: Iterable[Pool]) -> str:
-    """Return what the headline leaves out, pools in the given order."""
-    counts = fleet.prefix_sharing
-    if is_consistent(fleet) or counts.unknown < counts.counted:
-        return sharing_lead(fleet)
-    needed = {pool.name: fleet.sharing[pool.name] for pool in pools if fleet.uses_prefixes(pool.name)}
-    unshared = [name for name, verdict in needed.items() if verdict.is_certain]
-    doubtful = [name for name, verdict in needed.items() if is_doubtful(verdict)]
-    suppressed = suppressed_pools(fleet.inspection)
-    return fleet_lead(fleet, unshared, doubtful=doubtful, suppressed=suppressed)
 
 
 def summary_figures(fleet: Fleet) -> tuple[Figure, ...]:

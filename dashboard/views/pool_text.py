@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, groupby, islice
+from itertools import groupby, islice
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet
@@ -13,7 +13,6 @@ from dashboard.compare.cohort_pairs import DECIDING_PATHS
 from dashboard.compare.cohorts import Trait, shared_traits
 from dashboard.compare.encoding import is_comparable, lookup_value
 from dashboard.compare.hashes import SharingCause
-from dashboard.compare.prefix import VERSION_PATH
 from dashboard.compare.sharing import MOST_COHORTS
 from dashboard.fleet import (
     Cohort,
@@ -192,7 +191,6 @@ SPLIT = {Share.NO, Share.PARTLY}
 ABOUT = "For identical prompts without LoRA, multimodal input or cache salt."
 MEASURED_IN_PART = "hash alike where measured"  # as the sentence about the pool says
 # Paths of findings that say why not all replicas share; a version alone leaves it open.
-_REASONS = frozenset({*DECIDING_PATHS, FINGERPRINT}) - {VERSION_PATH}
 
 
 def sharing_severity(verdict: SharingVerdict, named: Mapping[str, Severity]) -> str:
@@ -208,16 +206,6 @@ def sharing_severity(verdict: SharingVerdict, named: Mapping[str, Severity]) -> 
         default=None,
     )
     return worst or ("info" if verdict.is_certain else "warning")
-
-
-def is_doubtful(verdict: SharingVerdict) -> bool:
-    """Return whether sharing is doubtful: only versions differ, or hash seeds may be random."""
-    return not verdict.is_certain and (verdict.is_doubted or verdict.is_split)
-
-
-def suppressed_pools(inspection: Inspection) -> frozenset[str]:
-    """Return the pools whose findings on prefix sharing are all suppressed."""
-    return _explained(inspection.suppressed) - _explained(inspection.findings)
 
 
 def verdict_text(verdict: SharingVerdict) -> str:
@@ -259,10 +247,6 @@ def _exceptions(verdict: SharingVerdict) -> Iterator[str]:
         yield f"block hashes of {shortlist(silent, MOST)} are not reported"
     if partly:
         yield f"block hashes of {shortlist(partly, MOST)} are not reported by all replicas"
-
-
-def _explained(findings: Iterable[Finding]) -> frozenset[str]:
-    return frozenset(chain.from_iterable(each.pools for each in findings if not _REASONS.isdisjoint(each.paths)))
 
 
 def _differing(verdict: SharingVerdict) -> list[str]:

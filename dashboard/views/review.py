@@ -29,7 +29,7 @@ from dashboard.views.finding_list import (
 from dashboard.views.finding_text import answered, assumptions, note_lines, rollouts
 from dashboard.views.findings import findings_table, severity_parts
 from dashboard.views.help import ALL_TERMS, glossary
-from dashboard.views.overview import overview_lead, summary_figures
+from dashboard.views.overview import summary_figures
 from dashboard.views.plan import PLAN, changes_section, plan_section
 from dashboard.views.replicas import replica_rows, replicas_table
 from dashboard.views.review_notes import NEW, agreed_part, new_parts, noted_data
@@ -42,7 +42,7 @@ from dashboard.views.review_pools import (
 )
 from dashboard.views.rules import error_blocks, outcome_table
 from dashboard.views.since import ANYTHING, NEWEST_FIRST, Recency
-from dashboard.views.summary import count_read, incomplete_replicas, is_split, rules_text, sharing_title
+from dashboard.views.summary import count_read, fleet_lead, incomplete_replicas, is_split, rules_text, sharing_title
 
 STATUS, FINDINGS, NOT_READ, SUPPRESSED = "fine", "findings", "not-read", "suppressed"
 SKIPPED = "skipped"
@@ -100,7 +100,7 @@ def review_report(
     return View(
         title=f"Review of {fleet.name}",
         headline=sharing_title(fleet),
-        lead=f"{fleet_text(fleet)} {overview_lead(fleet, fleet.pools)}",
+        lead=f"{fleet_text(fleet)} {fleet_lead(fleet)}",
         context=context_of(fleet, name=name, filters=recency.choices),
         parts=(
             *agreed_part(known, agenda, SUPPRESSED, notes),

@@ -1,8 +1,7 @@
 """The state of a fleet in a headline and a lead, the worst first; findings by severity, and rules by outcome."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
@@ -10,7 +9,7 @@ from dashboard.compare import SharingCounts
 from dashboard.fleet import Pool, Replica, ReplicaState
 from dashboard.fleet.formatting import count, joined
 from dashboard.rules.catalogue import ALL_RULES
-from dashboard.rules.findings import Finding, Inspection, Outcome, OutcomeKind, Rollout, Severity, Tally
+from dashboard.rules.findings import Finding, Inspection, Outcome, OutcomeKind, Severity, Tally
 from dashboard.rules.registry import Scope
 from dashboard.views.finding_text import answered
 from dashboard.views.names import brief
@@ -18,7 +17,6 @@ from dashboard.views.names import brief
 NO_PAIR = "No prefill pool has a decode pool of the same model."
 NO_REPLICA = "No replica reports its configuration."
 NO_RULE = "No rule was evaluated"
-MOST_NAMES = 3  # pools of a sentence by name
 SEVERITY_TERMS = {
     Severity.CRITICAL: ("critical finding", "critical findings"),
     Severity.WARNING: ("warning", "warnings"),
@@ -121,24 +119,34 @@ def sharing_title(fleet: Fleet) -> str:
     return f"{percent_text(counts)} of replicas share prefixes with their pool"
 
 
-def sharing_lead(fleet: Fleet) -> str:
-    """Return who does not share prefixes, the findings by severity, and what is down or not counted."""
-    counts = fleet.prefix_sharing
-    apart = sum(bool(each.not_sharing) for each in fleet.sharing_counts.values())
+def fleet_lead(fleet: Fleet) -> str:
+    """Return the counts of findings, who does not share prefixes, and what is down, not counted or not compared."""
+    counts, tally = fleet.prefix_sharing, fleet.inspection.tally
+    if fleet.coverage.down == fleet.coverage.targets:
+        return "All replicas were polled; none returned a usable reply."
+    has_share = counts.unknown < counts.counted  # the headline is the share, without what it leaves out
     sentences = []
+    if tally.worst:
+        sentences.append(f"{tally_text(tally)}.")
+    elif not fleet.pools:
+        sentences.append("No rule was evaluated: no replica reports a model, so there are no pools.")
+    elif count_read(fleet):
+        sentences.append(f"No findings{' in the reported data' if is_incomplete(fleet) else ''}.")
+    else:
+        sentences.append("No settings compared: no pool reports its configuration.")
     if counts.not_sharing:
+        apart = sum(bool(each.not_sharing) for each in fleet.sharing_counts.values())
         verb = "does" if counts.not_sharing == 1 else "do"
-        where = f" in {count(apart, 'pool')}"
-        sentences.append(f"{count(counts.not_sharing, 'replica')}{where} {verb} not share.")
+        sentences.append(f"{count(counts.not_sharing, 'replica')} in {count(apart, 'pool')} {verb} not share.")
     if counts.counted and counts.sharing == counts.counted:
         sentences.append("All replicas share prefixes with their pool.")
     if counts.unknown:
         sentences.append(f"Prefix sharing is unknown for {count(counts.unknown, 'replica')}.")
-    if counts.excluded:
+    if counts.excluded and has_share:
         sentences.append(f"{count(counts.excluded, 'replica')} excluded (alone in the pool, or prefixes not used).")
-    found = [f"{tally_text(fleet.inspection.tally)}."] if fleet.inspection.tally.worst else []
-    down = fleet.coverage.down
-    return " ".join([*found, *sentences, *([f"{count(down, 'replica is', 'replicas are')} down."] if down else [])])
+    if fleet.coverage.down and has_share:
+        sentences.append(f"{count(fleet.coverage.down, 'replica is', 'replicas are')} down.")
+    return " ".join(sentences)
 
 
 def replicas_title(fleet: Fleet, pool: str | None = None) -> str:
@@ -150,35 +158,6 @@ def replicas_title(fleet: Fleet, pool: str | None = None) -> str:
     return f"{count(counts.targets, 'replica')}{where}{f': {incomplete}' if incomplete else ', all up'}"
 
 
-def fleet_lead(
-    fleet: Fleet,
-    unshared: Sequence[str],
-    *,
-    doubtful: Sequence[str] = (),
-    suppressed: AbstractSet[str] = frozenset(),
-) -> str:
-    """Return the counts of findings, the pools that do not share prefixes, and rollouts.
-
-    `unshared`: pools in which it is certain that not all replicas share prefixes; `doubtful`: in which it is possible;
-    `suppressed`: whose findings on that are suppressed.
-    """
-    inspection = fleet.inspection
-    if fleet.coverage.down == fleet.coverage.targets:
-        return "All replicas were polled; none returned a usable reply."
-    sentences = [f"{tally_text(inspection.tally)}."] if inspection.tally.worst else []
-    if unshared:
-        maybe = f"; possibly also in {_pools(doubtful, suppressed)}" if doubtful else ""
-        sentences.append(f"Not all replicas share prefixes in {_pools(unshared, suppressed)}{maybe}.")
-    sentences += [_rollouts(inspection.rollouts)] if inspection.rollouts else []
-    if fleet.pools and not count_read(fleet):
-        sentences.append("No settings compared: no pool reports its configuration.")
-    if sentences:
-        return " ".join(sentences)
-    if not fleet.pools:
-        return "No rule was evaluated: no replica reports a model, so there are no pools."
-    return f"No findings{' in the reported data' if is_incomplete(fleet) else ''}."
-
-
 def no_findings_sentences(fleet: Fleet) -> list[str]:
     """Return what "no findings" is based on: rules evaluated, differences without a rule, missing data."""
     differences = sum(len(pool.differences) for pool in fleet.pools)
@@ -186,21 +165,6 @@ def no_findings_sentences(fleet: Fleet) -> list[str]:
     sentences += [f"{count(differences, 'difference')} without a rule: see Compare."] if differences else []
     sentences += ["Replicas with incomplete data are not counted."] if is_incomplete(fleet) else []
     return sentences
-
-
-def _rollouts(rollouts: Mapping[str, Rollout]) -> str:
-    shown = list(rollouts.items())[:MOST_NAMES]
-    texts = [f"{pool} rollout {each.old} → {each.new} ({len(each.replicas):,}/{each.total:,})" for pool, each in shown]
-    more = len(rollouts) - MOST_NAMES
-    return f"{', '.join([*texts, *([count(more, 'more rollout')] if more > 0 else [])])}."
-
-
-def _pools(names: Sequence[str], suppressed: AbstractSet[str]) -> str:
-    first, rest = names[:MOST_NAMES], names[MOST_NAMES:]
-    shown = [f"{name} (suppressed)" if name in suppressed else name for name in first]
-    number = sum(name in suppressed for name in rest)
-    more = f"{count(len(rest), 'more pool')}{f' ({number:,} suppressed)' if number else ''}"
-    return joined([*shown, *([more] if rest else [])])
 
 
 def rule_coverage(inspection: Inspection) -> RuleCoverage:

@@ -9,7 +9,7 @@ from dashboard.fleet import EngineFingerprint, State
 from dashboard.rules.domain import Router, Store
 from dashboard.rules.findings import Severity
 from dashboard.rules.subject import FINGERPRINT
-from dashboard.views.pool_text import group_lines, is_doubtful, sharing_severity, verdict_text
+from dashboard.views.pool_text import group_lines, sharing_severity, verdict_text
 from tests.builders import setting, story
 from tests.compare.sharing_pools import BLOCK, CACHING, OFF, SILENT, Cohort, verdict_of
 
@@ -49,23 +49,23 @@ def test_the_short_text_names_the_cohorts_that_differ(cohorts: Sequence[Cohort],
 
 
 @pytest.mark.parametrize(
-    ("cohorts", "kind", "unshared", "doubtful"),
+    ("cohorts", "kind", "unshared"),
     [
-        ([SAME], "good", False, False),
-        ([SAME, ({}, ["b"])], "info", True, False),
-        ([UNREPORTED, ({"version": "0.31.0"}, [SILENT])], "warning", False, True),
-        ([UNREPORTED], "unknown", False, False),
-        ([(XXHASH, [SILENT] * 2)], "unknown", False, True),
-        ([({CACHING: False}, [[EngineFingerprint()]] * 3)], "unknown", False, False),
+        ([SAME], "good", False),
+        ([SAME, ({}, ["b"])], "info", True),
+        ([UNREPORTED, ({"version": "0.31.0"}, [SILENT])], "warning", False),
+        ([UNREPORTED], "unknown", False),
+        ([(XXHASH, [SILENT] * 2)], "unknown", False),
+        ([({CACHING: False}, [[EngineFingerprint()]] * 3)], "unknown", False),
     ],
 )
 def test_a_verdict_without_findings_has_the_severity_of_its_certainty(
-    cohorts: Sequence[Cohort], kind: str, *, unshared: bool, doubtful: bool
+    cohorts: Sequence[Cohort], kind: str, *, unshared: bool
 ) -> None:
     verdict = verdict_of(*cohorts)
 
     assert sharing_severity(verdict, {}) == kind
-    assert (verdict.is_certain, is_doubtful(verdict)) == (unshared, doubtful)
+    assert verdict.is_certain == unshared
 
 
 def test_a_finding_on_block_hashes_gives_the_verdict_its_severity() -> None:
