@@ -8,11 +8,9 @@ from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet, by_pool
 from dashboard.analysis.causes import Cause, Fix, Plan
-from dashboard.analysis.changes.comparison import RAN, finding_changes
 from dashboard.analysis.patch import ChangeGroup, patch_of
-from dashboard.analysis.whatif import PoolRestart, change_of_tokens, forecast, restarted_fleet
-from dashboard.analysis.whatif.after import VERSION, document_after, with_derived
-from dashboard.analysis.whatif.findings import known_changes
+from dashboard.analysis.whatif import change_of_tokens, known_effect, restarted_fleet
+from dashboard.analysis.whatif.after import VERSION, PoolRestart, document_after, forecast_ranks, with_derived
 from dashboard.compare.encoding import lookup_value
 from dashboard.compare.equality import NOT_SET
 from dashboard.compare.sharing_counts import count_sharing
@@ -65,13 +63,13 @@ class _Change(NamedTuple):
 class _Effect(NamedTuple):
     """Findings that end, new ones, and those of which only the restart tells; replicas gained by pool."""
 
-    ended: tuple[Finding, ...]
-    new: tuple[Finding, ...]
-    open: tuple[Finding, ...]
+    ended: list[Finding]
+    new: list[Finding]
+    open: list[Finding]
     gained: Counter[str]
 
     @property
-    def findings(self) -> Sequence[tuple[Finding, ...]]:
+    def findings(self) -> Sequence[list[Finding]]:
         return self.ended, self.new, self.open
 
 
@@ -240,12 +238,12 @@ def _change_of(
 
 def _fix(fleet: Fleet, change: _Change, effect: _Effect) -> Fix:
     restarts = change.restarts.values()
-    ranks = [rank for each in restarts for own in forecast(fleet, each).values() for rank in own]
+    ranks = [rank for each in restarts for own in forecast_ranks(each, fleet.documents).values() for rank in own]
     return Fix(
         groups=tuple(_groups(change)),
-        fixed=effect.ended,
-        new=effect.new,
-        open=effect.open,
+        fixed=tuple(effect.ended),
+        new=tuple(effect.new),
+        open=tuple(effect.open),
         tokens=change_of_tokens(ranks, fleet),
         unknown_ranks=sum(rank.before is None or rank.after is None for rank in ranks),
         gained=sum(effect.gained.values()),
@@ -267,7 +265,7 @@ def _effects(fleet: Fleet, changes: Sequence[_Change]) -> list[_Effect]:
             change = changes[number]
             ended, new, unknown = ([each for each in side if pools.issuperset(each.pools)] for side in effect.findings)
             gained = Counter({pool: effect.gained[pool] for pool in pools})
-            mine = _Effect(tuple(ended), tuple(new), tuple(unknown), gained)
+            mine = _Effect(ended, new, unknown, gained)
             spanning = (each for side in effect.findings for each in side if not pools.issuperset(each.pools))
             if mine.new or any(not pools.isdisjoint(each.pools) for each in spanning):
                 found[number] = _evaluated(fleet, change.restarts.values(), change.proposing)
@@ -305,7 +303,7 @@ def _in_others(effect: _Effect, alike: Iterable[Sequence[_PoolGroup]], pools: Co
             for own_pool, same_pool in zip(evaluated.pools, part.pools, strict=True):
                 gained[same_pool] = effect.gained[own_pool]
     ended, new, unknown = ([twin for each in side for twin in twins[each.id]] for side in effect.findings)
-    return _Effect(tuple(ended), tuple(new), tuple(unknown), gained)
+    return _Effect(ended, new, unknown, gained)
 
 
 def _shape(restart: PoolRestart | None) -> object:
@@ -317,26 +315,11 @@ def _shape(restart: PoolRestart | None) -> object:
 
 
 def _evaluated(fleet: Fleet, restarts: Iterable[PoolRestart], proposing: Collection[str]) -> _Effect:
-    """Return what restarts change: findings that end, new ones, and those of which only the restart tells.
-
-    A finding on measured values that its own remedy ends does end, although they are not known before the restart: its
-    rule was evaluated on settings. One that no rule can see after the change is open.
-    """
     every = list(restarts)
     after = restarted_fleet(fleet, every)
     ids = {each.id for restart in every for each in restart.restarting}
-    changes = known_changes(finding_changes(fleet, after), fleet, after, ids)
-    fixed = {each.finding.id for each in changes.fixed}
-    gone = changes.no_longer_found
-    ended = [
-        each for each in gone if each.finding.id in fixed or (each.finding.id in proposing and each.outcome in RAN)
-    ]
-    return _Effect(
-        tuple(each.finding for each in ended),
-        tuple(each.finding for each in changes.new),
-        tuple(each.finding for each in gone if each not in ended),
-        Counter({each: _gained(fleet, after, each) for restart in every if (each := restart.restarting[0].pool)}),
-    )
+    gained = Counter({each: _gained(fleet, after, each) for restart in every if (each := restart.restarting[0].pool)})
+    return _Effect(*known_effect(fleet, after, ids, proposing), gained)
 
 
 def _gained(fleet: Fleet, after: Fleet, pool: str) -> int:

@@ -1,31 +1,25 @@
 """What would change if replicas restarted with other settings. Nothing is ever applied."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet, assemble
-from dashboard.analysis.whatif.after import RankForecast, forecast_ranks, replica_after
-from dashboard.fleet import Document, Replica, SettingChange
+from dashboard.analysis.changes.comparison import ENGINES, RAN, finding_changes
+from dashboard.analysis.whatif.after import PoolRestart, RankForecast, forecast_ranks, replica_after
+from dashboard.compare.encoding import lookup_value
+from dashboard.fleet import Document, Replica
 from dashboard.fleet.history import RecentEvents, SeenRollout
+from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.findings import Finding
+from dashboard.rules.subject import FINGERPRINT
 
-
-class PoolRestart(NamedTuple):
-    """Replicas of one pool that restart with other settings, and those that stay.
-
-    The `changes`, and the `documents` afterwards, are by the ids of the replicas.
-    """
-
-    restarting: tuple[Replica, ...]
-    staying: tuple[Replica, ...]
-    changes: Mapping[str, tuple[SettingChange, ...]]
-    documents: Mapping[str, Document]
-
-
-def forecast(fleet: Fleet, restart: PoolRestart) -> Mapping[str, Sequence[RankForecast]]:
-    """Return the forecast of each rank that may change, by replica."""
-    return forecast_ranks(restart.restarting, restart.staying, fleet.documents, restart.documents, restart.changes)
+ADAPTERS = "adapters"
+# Prefixes of evidence paths: what a running engine measured or loaded is lost with its process.
+MEASURED = (ENGINES, "kv_cache_groups", ADAPTERS)
+# Evidence that a restart does not change.
+STAYING = ("devices", "replicas.")
+ROUTE = "/"  # prefix of a route that answered: follows from settings, where these are reported
 
 
 def change_of_tokens(ranks: Iterable[RankForecast], before: Fleet) -> tuple[int, int]:
@@ -46,7 +40,7 @@ def restarted_fleet(fleet: Fleet, restarts: Iterable[PoolRestart]) -> Fleet:
     restarted: dict[str, Replica] = {}
     known = dict(fleet.documents)
     for restart in restarts:
-        ranks = forecast(fleet, restart)
+        ranks = forecast_ranks(restart, fleet.documents)
         known |= {each.id: each for each in restart.documents.values()}
         for each in restart.restarting:
             document, changes = restart.documents[each.id], restart.changes[each.id]
@@ -64,8 +58,6 @@ def restarted_fleet(fleet: Fleet, restarts: Iterable[PoolRestart]) -> Fleet:
         ignored=fleet.ignored,
         policy=fleet.policy,
         recent=_recent(fleet, restarted.values(), replicas),
-        snapshot=fleet.snapshot,
-        past=fleet.past,
         letters=fleet.letters,
         inspection=fleet.inspection,  # what it cannot see stays
     )
@@ -86,3 +78,83 @@ def _recent(fleet: Fleet, restarted: Iterable[Replica], after: Iterable[Replica]
         if versions[pool] >= {own.old, own.new}:
             rollouts[pool] = SeenRollout(own.old, own.new, own.began, own.last)
     return replace(fleet.recent, rollouts=rollouts)
+
+
+def known_effect(
+    before: Fleet, after: Fleet, restarted: Collection[str], proposing: Collection[str]
+) -> tuple[list[Finding], list[Finding], list[Finding]]:
+    """Return the findings that end with a restart, new ones, and those of which only the restart tells.
+
+    What a finding of a replica rests on can be lost with its process; one of which only less is known stays. A finding
+    on measured values that its own remedy ends does end (its id is `proposing`), although they are not known before
+    the restart: its rule was evaluated on settings. One that no rule can see after the change is open. Suppressed ones
+    are left out.
+    """
+    changes = finding_changes(before, after)
+    sides = {each: (before.by_id[each], after.by_id[each]) for each in restarted}
+    documents = {**before.documents, **after.documents}
+    new = [each.finding for each in changes.new if not each.is_suppressed]
+    ended: list[Finding] = []
+    unknown: list[Finding] = []
+    for gone in changes.no_longer_found:
+        finding = gone.finding
+        if gone.is_suppressed:
+            continue
+        same = next((each for each in new if _is_restated(finding, each)), None)
+        if same is not None:
+            new.remove(same)
+        elif (finding.id in proposing and gone.outcome in RAN) or not _is_lost_on_any(finding, sides, documents):
+            ended.append(finding)
+        else:
+            unknown.append(finding)
+    return ended, new, unknown
+
+
+def _is_restated(one: Finding, other: Finding) -> bool:
+    """Return whether both are one finding of which less is known: on the same replicas or some of them."""
+    rows = [{(each.path, each.value) for each in side.evidence if not each.is_reference} for side in (one, other)]
+    is_same_rule = (one.rule, one.subject) == (other.rule, other.subject)
+    return is_same_rule and set(other.replicas) <= set(one.replicas) and not rows[0].isdisjoint(rows[1])
+
+
+def _is_lost_on_any(
+    finding: Finding, sides: Mapping[str, tuple[Replica, Replica]], documents: Mapping[str, Document]
+) -> bool:
+    """Return whether some evidence of a finding is not known afterwards, on a restarted replica: before and after.
+
+    Fingerprints count only if the rule needs them.
+    """
+    paths: dict[str, list[str]] = defaultdict(list)
+    for evidence in finding.evidence:
+        if evidence.path != FINGERPRINT or FINGERPRINT in BY_ID[finding.rule].needs:
+            for replica in sides.keys() & evidence.replicas:
+                paths[replica].append(evidence.path)
+    return any(_is_lost(own, *sides[replica], documents) for replica, own in paths.items())
+
+
+def _is_lost(paths: Sequence[str], before: Replica, after: Replica, documents: Mapping[str, Document]) -> bool:
+    if not {each.path for each in before.contradictions}.isdisjoint(paths):
+        return True
+    settings = documents[str(after.document)].settings
+    others = [path for path in paths if not path.startswith(ROUTE)]
+    if len(others) < len(paths) and all(_has_same(each, before, after, documents) for each in others):
+        return True  # the route still answers, unless a setting that opens it changed
+    for path in others:
+        if path == FINGERPRINT or path.startswith(MEASURED):
+            if not path.startswith(ENGINES) or _has_other_tokens(before, after):
+                return True
+        elif not path.startswith(STAYING) and path not in after.identity and lookup_value(settings, path) is None:
+            return True
+    return False
+
+
+def _has_same(path: str, before: Replica, after: Replica, documents: Mapping[str, Document]) -> bool:
+    sides = (documents[str(each.document)].settings for each in (before, after))
+    return len({lookup_value(each, path) for each in sides}) == 1
+
+
+def _has_other_tokens(before: Replica, after: Replica) -> bool:
+    """Return whether the KV cache of a replica may change."""
+    return [(each.kv_cache_size_tokens, each.basis) for each in before.engines] != [
+        (each.kv_cache_size_tokens, each.basis) for each in after.engines
+    ]

@@ -110,20 +110,32 @@ DERIVED_FROM = {
 }
 
 
+class PoolRestart(NamedTuple):
+    """Replicas of one pool that restart with other settings, and those that stay.
+
+    The `changes`, and the `documents` afterwards, are by the ids of the replicas.
+    """
+
+    restarting: tuple[Replica, ...]
+    staying: tuple[Replica, ...]
+    changes: Mapping[str, tuple[SettingChange, ...]]
+    documents: Mapping[str, Document]
+
+
 class RankForecast(NamedTuple):
     """KV cache of one DP rank in tokens, before and after; None is unknown.
 
-    `after` is the median of identical engines on the same device: assumed, between `least` and `most`.
+    `after` is the median of identical engines on the same device: assumed for this `reason`, between `least` and
+    `most`.
     """
 
     replica: str
     dp_rank: int
     before: int | None
-    before_basis: Basis
-    reason: str
     after: int | None = None
     least: int | None = None
     most: int | None = None
+    reason: str = ""
 
 
 def document_after(document: Document, changes: Sequence[SettingChange], target: Mapping[str, Setting]) -> Document:
@@ -131,8 +143,6 @@ def document_after(document: Document, changes: Sequence[SettingChange], target:
 
     A different version has different defaults: settings that the target does not report become unknown.
     """
-    if not changes:
-        return document
     settings = dict(document.settings)
     for change in changes:
         _set(settings, change, target)
@@ -215,59 +225,44 @@ def replica_after(
         contradictions=(),
         served_model_names=names,
         adapters={},
-        engines=tuple(each._replace(fingerprint=None) for each in engines_after(replica, ranks, document)),
+        engines=tuple(each._replace(fingerprint=None) for each in _engines_after(replica, ranks, document)),
         kv_cache_groups=() if ranks else replica.kv_cache_groups,
         probes=(),
     )
 
 
-def forecast_ranks(
-    restarting: Iterable[Replica],
-    staying: Iterable[Replica],
-    documents: Mapping[str, Document],
-    after: Mapping[str, Document],
-    changes: Mapping[str, Sequence[SettingChange]],
-) -> Mapping[str, Sequence[RankForecast]]:
+def forecast_ranks(restart: PoolRestart, documents: Mapping[str, Document]) -> Mapping[str, Sequence[RankForecast]]:
     """Return the forecast of each rank by replica; none where no setting that decides capacity changes.
 
-    Peers are the fresh ones of the replicas that stay, or all of them if none is fresh. `after` and `changes` are by
-    replica.
+    Peers are the fresh ones of the replicas that stay, or all of them if none is fresh.
     """
-    read = [each for each in staying if each.document is not None and not each.is_second_address]
+    read = [each for each in restart.staying if each.document is not None and not each.is_second_address]
     read = [each for each in read if each.fresh] or read
     peers: dict[tuple[str, tuple[str, ...], bool], Sequence[int]] = {}
     forecasts: dict[str, list[RankForecast]] = {}
-    for replica in restarting:
-        document = after[replica.id]
-        changed = {each.path for each in changes[replica.id]}
+    for replica in restart.restarting:
+        document = restart.documents[replica.id]
+        changed = {each.path for each in restart.changes[replica.id]}
         ranks = forecasts[replica.id] = []
         if not any(map(decides, changed)):
             continue
         if not replica.engines:
-            ranks.append(RankForecast(replica.id, 0, None, Basis.UNKNOWN, "No engine data."))
+            ranks.append(RankForecast(replica.id, 0, None))
         for engine in replica.engines:
             names = devices_of(replica, engine.dp_rank)
             tokens: Sequence[int] = ()
-            if RANKS in changed:
-                reason = "The number of DP ranks changes."
-            elif not names:
-                reason = "Device not reported."
-            else:
+            if names and RANKS not in changed:
                 kind = (document.id, names, engine.shares_sum)
                 if kind not in peers:
                     peers[kind] = _peer_tokens(read, documents, document, names, shares_sum=engine.shares_sum)
                 tokens = peers[kind]
+            rank = RankForecast(replica.id, engine.dp_rank, engine.kv_cache_size_tokens)
+            if tokens:
                 shown = joined([middle_cut(one_line(name), LONGEST_NAME) for name in names])
-                reason = f"No identical engine on {shown} reports its tokens."
-                if tokens:
-                    reason = f"Based on {count(len(tokens), 'identical engine')} on {shown}."
-            ranks.append(_forecast(replica.id, engine, reason, tokens))
+                reason = f"Based on {count(len(tokens), 'identical engine')} on {shown}."
+                rank = rank._replace(after=int(median(tokens)), least=min(tokens), most=max(tokens), reason=reason)
+            ranks.append(rank)
     return forecasts
-
-
-def _forecast(replica: str, engine: Engine, reason: str, tokens: Sequence[int]) -> RankForecast:
-    now = RankForecast(replica, engine.dp_rank, engine.kv_cache_size_tokens, engine.basis, reason)
-    return now._replace(after=int(median(tokens)), least=min(tokens), most=max(tokens)) if tokens else now
 
 
 def _peer_tokens(
@@ -283,7 +278,7 @@ def _peer_tokens(
     With `shares_sum`: those of engines that report one sum per replica.
     """
     keys = {str(replica.document) for replica in staying}
-    same = {key for key in keys if not contradict(after.settings, documents[key].settings)}
+    same = {key for key in keys if not _contradict(after.settings, documents[key].settings)}
     known = [
         (engine.kv_cache_size_tokens, engine.basis)
         for replica in staying
@@ -297,7 +292,7 @@ def _peer_tokens(
     return tuple(tokens for tokens, _ in sure)
 
 
-def contradict(one: Mapping[str, Setting], other: Mapping[str, Setting]) -> bool:
+def _contradict(one: Mapping[str, Setting], other: Mapping[str, Setting]) -> bool:
     """Return whether two documents have different values of a setting that decides capacity."""
     paths = {path for path in (*one, *other) if decides(path)}
     values = ((lookup_value(one, path), lookup_value(other, path)) for path in paths)
@@ -309,7 +304,7 @@ def decides(path: str) -> bool:
     return any(fnmatchcase(path, glob) for glob in DECIDES_CAPACITY)
 
 
-def engines_after(replica: Replica, ranks: Sequence[RankForecast], after: Document) -> tuple[Engine, ...]:
+def _engines_after(replica: Replica, ranks: Sequence[RankForecast], after: Document) -> tuple[Engine, ...]:
     """Return the engines of a replica with their forecasts; blocks and bytes become unknown."""
     if not ranks or not replica.engines:
         return replica.engines

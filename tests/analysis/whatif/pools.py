@@ -4,13 +4,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.changes.comparison import finding_changes
-from dashboard.analysis.changes.models import FindingChanges
-from dashboard.analysis.whatif import PoolRestart, change_of_tokens, forecast, restarted_fleet
-from dashboard.analysis.whatif.after import RankForecast, document_after
-from dashboard.analysis.whatif.findings import known_changes
+from dashboard.analysis.whatif import change_of_tokens, known_effect, restarted_fleet
+from dashboard.analysis.whatif.after import PoolRestart, RankForecast, document_after, forecast_ranks
 from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import Document, Replica, Setting, SettingChange
+from dashboard.rules.findings import Finding
 from tests.builders import alike, document, fleet, replica, setting
 
 LARGER = {"cache_config.block_size": 32}
@@ -33,16 +31,23 @@ def pool_of(
 
 
 class Restarted(NamedTuple):
-    """A fleet after restarts: forecasts of its ranks, and what is known of its findings."""
+    """A fleet after restarts: forecasts of its ranks, the findings that end, new ones, and unknown ones."""
 
     before: Fleet
     after: Fleet
     ranks: tuple[RankForecast, ...]
-    findings: FindingChanges
+    ended: list[Finding]
+    new: list[Finding]
+    unknown: list[Finding]
 
     def rules(self, name: str) -> list[str]:
-        """Return the rules of the findings in one list: new, fixed, not_evaluated."""
-        return [each.finding.rule for each in getattr(self.findings, name)]
+        """Return the rules of the findings in one list: ended, new, unknown."""
+        return [each.rule for each in getattr(self, name)]
+
+    @property
+    def left(self) -> dict[str, Finding]:
+        """The findings afterwards, by rule."""
+        return {each.rule: each for each in self.after.inspection.findings}
 
     @property
     def change_of_tokens(self) -> tuple[int, int]:
@@ -80,12 +85,12 @@ def restarted(found: Fleet, wanted: Mapping[str, Setting], pool: str) -> Restart
         documents,
     )
     after = restarted_fleet(found, [restart])
-    ranks = forecast(found, restart)
+    ranks = forecast_ranks(restart, found.documents)
     return Restarted(
         found,
         after,
         tuple(rank for each in restart.restarting if each.is_counted for rank in ranks[each.id]),
-        known_changes(finding_changes(found, after), found, after, changes),
+        *known_effect(found, after, changes, ()),
     )
 
 

@@ -28,8 +28,8 @@ def test_restarts_in_one_pool_change_no_other_pool_and_not_the_fleet_itself(demo
     what = like_cohort(demo_fleet, "chat-70b")
     after = what.after
 
-    assert what.rules("fixed") == ["RT-01", "RT-05", "SH-02", "CP-03", "CO-14", "CP-02", "CO-12"]
-    assert what.rules("new") == what.rules("not_evaluated") == []
+    assert what.rules("ended") == ["RT-01", "RT-05", "SH-02", "CP-03", "CO-14", "CP-02", "CO-12"]
+    assert what.rules("new") == what.rules("unknown") == []
     assert paths(after, "chat-70b") == set()
     for one, other in ((after.replicas, demo_fleet.replicas), (after.pools, demo_fleet.pools)):
         assert [each for each in one if "chat-70b" not in {each.name, getattr(each, "pool", "")}] == [
@@ -39,7 +39,7 @@ def test_restarts_in_one_pool_change_no_other_pool_and_not_the_fleet_itself(demo
         each for each in demo_fleet.inspection.findings if "chat-70b" not in each.pools
     ]
     suppressed = {each.id for each in demo_fleet.inspection.suppressed}
-    assert suppressed.isdisjoint(each.finding.id for each in (*what.findings.fixed, *what.findings.new))
+    assert suppressed.isdisjoint(each.id for each in (*what.ended, *what.new))
     assert fleet_json(demo_fleet, NOW, full=True) == saved
 
 

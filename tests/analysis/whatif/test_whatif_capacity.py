@@ -80,19 +80,16 @@ def test_settings_that_need_memory_or_lay_it_out_decide_the_capacity(path: str) 
 
 
 @pytest.mark.parametrize(
-    ("found", "reason"),
+    "found",
     [
-        (one_odd(LARGER, devices=()), "Device not reported."),
-        (
-            one_odd(LARGER, devices=devices(4, "NVIDIA A100")),
-            "No identical engine on NVIDIA A100 reports its tokens.",
-        ),
-        (one_odd(LARGER, engines=()), "No engine data."),
-        (one_odd({**LARGER, RANKS: 2}, {RANKS: 1}), "The number of DP ranks changes."),
+        one_odd(LARGER, devices=()),
+        one_odd(LARGER, devices=devices(4, "NVIDIA A100")),
+        one_odd(LARGER, engines=()),
+        one_odd({**LARGER, RANKS: 2}, {RANKS: 1}),
     ],
 )
-def test_without_identical_engines_the_capacity_is_unknown(found: Restarted, reason: str) -> None:
-    assert [(rank.after, rank.reason) for rank in found.ranks] == [(None, reason)]
+def test_without_identical_engines_the_capacity_is_unknown(found: Restarted) -> None:
+    assert [rank.after for rank in found.ranks] == [None]
     assert found.change_of_tokens == (0, 0)
     assert found.after.total.tokens.known == 3
 

@@ -42,13 +42,11 @@ def one_odd(odd: dict[str, Any], usual: dict[str, Any] | None = None, **more: An
 def test_a_finding_is_fixed_only_if_its_evidence_is_known_after_the_restart(
     what: Restarted, fixed: list[str], unknown: list[str]
 ) -> None:
-    assert (what.rules("fixed"), what.rules("not_evaluated")) == (fixed, unknown)
+    assert (what.rules("ended"), what.rules("unknown")) == (fixed, unknown)
 
 
 def test_a_capacity_finding_persists_if_the_capacity_does() -> None:
-    what = one_odd(LIMIT, engines=(engine(600_000),))
-
-    assert "CP-01" in [each.rule for each in what.after.inspection.findings]
+    assert "CP-01" in one_odd(LIMIT, engines=(engine(600_000),)).left
 
 
 def test_fingerprints_are_unknown_after_a_restart_and_reported_tokens_become_a_forecast() -> None:
@@ -70,7 +68,7 @@ def test_a_setting_that_is_unreported_after_a_restart_makes_its_finding_unknown(
     ]
     what = like_cohort(fleet(members, documents))
 
-    assert any(path in each.finding.paths for each in what.findings.not_evaluated)
+    assert any(path in each.paths for each in what.unknown)
 
 
 def test_a_finding_can_spread_to_more_replicas_and_is_not_new() -> None:
@@ -82,7 +80,7 @@ def test_a_finding_can_spread_to_more_replicas_and_is_not_new() -> None:
     before = fleet(members, documents)
     spread = set_to(before, {"cache_config.block_size": 32, "env.VLLM_SERVER_DEV_MODE": True})
 
-    assert [(each.after.rule, len(each.joined)) for each in spread.findings.persisting] == [("CO-14", 3)]
+    assert len(spread.left["CO-14"].replicas) == 5
     assert "CO-14" not in spread.rules("new")
 
 
@@ -95,10 +93,10 @@ def test_a_finding_is_reduced_to_replicas_on_which_it_is_unknown() -> None:
         replica("chat-9", document=documents[2]),
     ]
     before = fleet(members, documents)
-    kept = {each.after.rule: each for each in set_to(before, OFF).findings.persisting}
+    what = set_to(before, OFF)
 
-    assert kept["CO-14"].after.replicas == ("http://chat-9:8000",)
-    assert kept["CO-14"].left == ("http://chat-8:8000",)
+    assert what.left["CO-14"].replicas == ("http://chat-9:8000",)
+    assert "CO-14" not in {*what.rules("ended"), *what.rules("new"), *what.rules("unknown")}
 
 
 def test_the_rollout_of_another_pool_continues() -> None:
