@@ -79,8 +79,10 @@ function openHit(dialog) {
   dialog.querySelector("[aria-selected=true]")?.click();
 }
 
+// An answer to fewer words than are typed by now is none: Enter would open a hit that nobody searched for.
 function answered(dialog, found) {
-  if (!dialog.open || found.number !== dialog.question?.number || dialog.isAnswered) return;
+  const isAsked = found.number === dialog.question?.number && dialog.question.text === dialog.querySelector("input").value.trim();
+  if (!dialog.open || !isAsked || dialog.isAnswered) return;
   dialog.isAnswered = true;
   const kept = dialog.question.text || dialog.isScope ? [] : recent();
   show(dialog, [{ title: "Recent", hits: kept }, ...found.groups]);

@@ -28,7 +28,9 @@ def draw(page: str) -> None:
 
 
 def _keep() -> None:
-    st.session_state[ASKED] = st.session_state[KEY].get("question")
+    """Keep the question; there is none where the page changed while it was on its way."""
+    asked = st.session_state.get(KEY)
+    st.session_state[ASKED] = asked.get("question") if asked else None
 
 
 def answer(page: str, question: dict[str, Any]) -> dict[str, Any]:

@@ -41,6 +41,25 @@ def test_enter_opens_the_first_hit_also_before_it_is_shown(page: Page, frozen_ur
     expect(page.locator("dialog.find")).to_be_hidden()
 
 
+# Types before the answer to nothing, which arrives before the next question: as if the reader paused for less than that.
+TYPES = """() => {
+  const dialog = document.querySelector("dialog.find"), field = dialog.querySelector("input");
+  field.value = "gemma-27b-02";
+  field.dispatchEvent(new Event("input"));
+  clearTimeout(dialog.pause);
+  return new Promise((done) => setTimeout(done, 1000));
+}"""
+
+
+def test_enter_never_opens_what_was_shown_for_fewer_words(page: Page, frozen_url: str) -> None:
+    visit(page, frozen_url + at("capacity"))
+    page.keyboard.press("Control+k")
+    page.evaluate(TYPES)
+    page.keyboard.press("Enter")
+
+    url_has(page, "/replica?replica=")
+
+
 def test_arrows_select_a_hit_and_escape_returns_to_where_the_reader_was(page: Page, frozen_url: str) -> None:
     visit(page, frozen_url + at("replicas"))
     box = page.get_by_role("textbox", name="Search")

@@ -3,8 +3,10 @@
 from typing import Any
 
 import pytest
+import streamlit as st
 
 from dashboard.views import pages
+from dashboard.web import search
 from tests.builders import HOSTILE, story
 from tests.page_runner import found, freeze, visit
 
@@ -57,3 +59,9 @@ def test_every_page_answers_and_any_text_matches_nothing_at_worst(page: str) -> 
 @pytest.mark.parametrize("question", [None, "text", 3, []])
 def test_what_is_no_question_has_no_answer(question: Any) -> None:
     assert found(visit(), question) is None
+
+
+def test_a_question_that_arrives_on_another_page_is_none() -> None:
+    search._keep()
+
+    assert st.session_state[search.ASKED] is None
