@@ -173,7 +173,6 @@ PAGES = (
     at("findings"),
     at("findings", finding=FINDING),
     at("compare", pool=CHAT),
-    at("compare", pool=CHAT, cause="cache_config.block_size"),
     at("capacity"),
     at("replicas"),
     at("settings"),
@@ -188,6 +187,7 @@ PAGES = (
 )
 WITH_DIALOGS_OR_NOTES = (
     at("compare", pool=CHAT, path="cache_config.block_size"),
+    at("compare", pool=CHAT, cause="cache_config.block_size"),
     at("snapshots", manage=LATEST),
     at("review", snapshot=LATEST),
     at("review", snapshot=LATEST, meeting="1", section="findings"),

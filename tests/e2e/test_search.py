@@ -41,7 +41,7 @@ def test_enter_opens_the_first_hit_also_before_it_is_shown(page: Page, frozen_ur
     expect(page.locator("dialog.find")).to_be_hidden()
 
 
-# Types before the answer to nothing, which arrives before the next question: as if the reader paused for less than that.
+# Types before the answer to nothing, which arrives before the next question: as if the reader paused for a moment.
 TYPES = """() => {
   const dialog = document.querySelector("dialog.find"), field = dialog.querySelector("input");
   field.value = "gemma-27b-02";
