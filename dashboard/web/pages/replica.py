@@ -128,16 +128,14 @@ def draw_page() -> None:
     comparison, view = comparison_of(fleet, replica.id), view_of(fleet, replica.id, state.snapshot_name())
     sections = {each.anchor: each for each in view.parts}
 
-    head = st.container()
+    draw_head(view)
+    draw.draw_blocks(sections[HEAD[0]].blocks, HEAD[0])
+    draw.draw_sections([sections[each] for each in HEAD[1:] if each in sections], "head")
+    past = timeline.draw_replica(fleet, replica)
     first = TABS[-1 if replica.document is None else 0]  # probes show why a replica was not read
     tabs = st.tabs(TABS, **links.bind(pages.TAB, TABS, default=first))
     with tabs[0]:
         settings = settings_blocks(replica, comparison, choose_settings(comparison))
-    with head:
-        draw_head(view)
-        draw.draw_blocks(sections[HEAD[0]].blocks, HEAD[0])
-        draw.draw_sections([sections[each] for each in HEAD[1:] if each in sections], "head")
-        past = timeline.draw_replica(fleet, replica)
     for tab, anchor in zip(tabs, (SETTINGS, ENGINES, IDENTITY, PROBES), strict=True):
         with tab:
             if clicked := draw.draw_blocks(settings if anchor == SETTINGS else sections[anchor].blocks, anchor):
