@@ -92,9 +92,6 @@ class HtmlWriter:
         shown = [each for each in sections if not (self._is_page and each.is_exported_only)]
         return Markup("\n").join(self._section(each, level) for each in shown)
 
-    def text(self, text: str | Text) -> Markup:
-        return self._call("line", text)
-
     def heading(self, section: Section, level: int = 2) -> Markup:
         return self._call("heading", min(level, 6), section)
 

@@ -8,12 +8,12 @@ from dashboard.analysis.sharing_text import sharing_text
 from dashboard.capacity.sums import capacity_of
 from dashboard.fleet import Pool, Replica, ReplicaState, State, cohort_letters
 from dashboard.fleet.formatting import NOT_KNOWN, at_most, count, end_cut, setting_text
-from dashboard.fleet.pieces import Piece, Style, Text, plain
+from dashboard.fleet.pieces import Piece, Style, plain
 from dashboard.rules.findings import Finding, OutcomeKind, Severity
 from dashboard.views import finding_text
 from dashboard.views.blocks import Cell, Column, Entries, Entry, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
-from dashboard.views.finding_list import EITHER, has_alternatives
+from dashboard.views.finding_list import EITHER, has_alternatives, labelled
 from dashboard.views.finding_text import with_code
 from dashboard.views.names import replica_names
 from dashboard.views.summary import (
@@ -93,8 +93,8 @@ def check_summary(fleet: Fleet) -> Section:
 
 
 def _entry(finding: Finding, names: Mapping[str, str], same_as: str | None) -> Entry:
-    advice = [_labelled("Why it matters", finding.why)] if finding.why else []
-    advice.append(_labelled("What to do", finding.remedy.sentence))
+    advice = [labelled("Why it matters", with_code(finding.why))] if finding.why else []
+    advice.append(labelled("What to do", with_code(finding.remedy.sentence)))
     snippets = () if same_as else tuple(each.text for each in finding.remedy.snippets)
     return Entry(
         tone=Tone(finding.severity),
@@ -108,10 +108,6 @@ def _entry(finding: Finding, names: Mapping[str, str], same_as: str | None) -> E
         ),
         snippets=snippets,
     )
-
-
-def _labelled(label: str, text: str) -> Text:
-    return (Piece(f"{label}: ", Style.STRONG), *with_code(text))
 
 
 def _list(anchor: str, heading: str, lines: Sequence[str]) -> Section:

@@ -252,7 +252,7 @@ def replica_lines(findings: Sequence[Finding], names: Mapping[str, str]) -> list
         return []
     replicas = _replicas(findings)
     shown = shortlist(map(brief, names_of(replicas, names)), MOST_PLACES)
-    return [_labelled("Replicas", plain(f"{count(len(replicas), 'replica')}: {shown}."))]
+    return [labelled("Replicas", plain(f"{count(len(replicas), 'replica')}: {shown}."))]
 
 
 def has_alternatives(remedy: Remedy) -> bool:
@@ -266,11 +266,11 @@ def _full(group: FindingGroup, names: Mapping[str, str], inspection: Inspection)
     lines = [
         (Piece(rule_title(first.rule), Style.MUTED), *whole_since_pieces(newest_of(group))),
         *replica_lines(findings, names),
-        *([_labelled("Where", plain(f"{_first_places(pools)}."))] if len(pools) > MOST_POOLS else []),
+        *([labelled("Where", plain(f"{_first_places(pools)}."))] if len(pools) > MOST_POOLS else []),
         *_values(findings),
-        _labelled("Why it matters", with_code(first.why)),
+        labelled("Why it matters", with_code(first.why)),
         *map(plain, _common_remarks(findings, inspection)),
-        _labelled("What to do", with_code(first.remedy.sentence)),
+        labelled("What to do", with_code(first.remedy.sentence)),
         *([plain(EITHER)] if has_alternatives(first.remedy) else []),
     ]
     return Entry(
@@ -308,7 +308,7 @@ def _first_places(pools: Iterable[str]) -> str:
     return shortlist(map(brief, pools), MOST_PLACES)
 
 
-def _labelled(label: str, line: Text) -> Text:
+def labelled(label: str, line: Text) -> Text:
     return (Piece(f"{label}: ", Style.STRONG), *line)
 
 

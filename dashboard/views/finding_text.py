@@ -221,23 +221,17 @@ def _cohort(share: CohortShare, *, several: bool) -> str:
 
 
 def findings_data(
-    found: Iterable[Finding],
-    names: Mapping[str, str],
-    sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings,
-    *,
-    name: str = FINDINGS,
-    caption: str = "Findings",
+    found: Iterable[Finding], names: Mapping[str, str], sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings
 ) -> Table:
     """Return a row for each finding, with all its pools and replicas.
 
     `names` is by the replicas' ids, `sightings` by fingerprint.
     """
-    return to_data(found, finding_fields(names, sightings), name, caption)
+    return to_data(found, finding_fields(names, sightings), FINDINGS, "Findings")
 
 
 def finding_fields(
-    names: Mapping[str, str],
-    sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings,
+    names: Mapping[str, str], sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings
 ) -> tuple[Field, ...]:
     """Return the columns of findings for programs: one shape in every file, named as in the JSON document of findings.
 

@@ -87,15 +87,18 @@ def review_report(
     differences, all_differences = differences_parts(fleet, noted(DIFFERENCES), recency)
     capacity, all_ranks = capacity_parts(fleet, noted(CAPACITY))
     new, all_changes = new_parts(fleet, missing if before is None else before, before_notes, noted(NEW), between)
+    plan = plan_section(fleet, pages.REVIEW)
     agenda = (
-        _status(fleet, noted(STATUS)),
-        _plan(fleet, noted(PLAN)),
+        Section(STATUS, "Status", (Figures(summary_figures(fleet)), *noted(STATUS), *_rollouts(fleet))),
+        replace(plan, content=(*plan.blocks, *noted(PLAN))),
         new,
         _findings(fleet, known, parts_of, noted(FINDINGS), recency),
         differences,
         capacity,
         _unread(fleet, noted(NOT_READ)),
-        _suppressed(fleet, known, noted(SUPPRESSED)),
+        Section(
+            SUPPRESSED, "Suppressed", (*noted(SUPPRESSED), *suppressed_blocks(fleet, known), *ignored_blocks(fleet))
+        ),
     )
     return View(
         title=f"Review of {fleet.name}",
@@ -122,10 +125,6 @@ def _notes_on(notes: Mapping[str, Note], before_notes: Mapping[str, Note], ancho
     return (Entries((Entry(Tone.PLAIN, head, notes=lines),), lambda: noted_data((), {})),) if lines else ()
 
 
-def _suppressed(fleet: Fleet, known: FindingList, notes: tuple[Block, ...]) -> Section:
-    return Section(SUPPRESSED, "Suppressed", (*notes, *suppressed_blocks(fleet, known), *ignored_blocks(fleet)))
-
-
 def agenda_counts(fleet: Fleet, recency: Recency = ANYTHING) -> Mapping[str, int]:
     """Return how many items sections of the agenda have, by anchor."""
     sightings = fleet.sightings.findings
@@ -146,15 +145,6 @@ def fleet_text(fleet: Fleet) -> str:
     pools = ", ".join(f"{number:,} {kind}" for number, kind in counts if number)
     where = f" in {count(total, 'pool')} ({pools})" if total else ""
     return f"Fleet {fleet.name}: {count(len(fleet.replicas), 'vLLM replica')}{where}; {answered(fleet)}."
-
-
-def _status(fleet: Fleet, noted: tuple[Block, ...]) -> Section:
-    return Section(STATUS, "Status", (Figures(summary_figures(fleet)), *noted, *_rollouts(fleet)))
-
-
-def _plan(fleet: Fleet, noted: tuple[Block, ...]) -> Section:
-    found = plan_section(fleet, pages.REVIEW)
-    return replace(found, content=(*found.blocks, *noted))
 
 
 def _findings(

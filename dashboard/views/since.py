@@ -64,11 +64,11 @@ def short_pieces(sighting: Sighting | None) -> Text:
     return (Piece(iso(sighting.since), Style.MUTED, age=Age(sighting.since)),)
 
 
-def since_pieces(sighting: Sighting | None, before: str = " · ") -> Text:
-    """Return the same as the quiet end of a line, after `before`; nothing without a recorded begin."""
+def since_pieces(sighting: Sighting | None) -> Text:
+    """Return the same as the quiet end of a line; nothing without a recorded begin."""
     if sighting is None or sighting.absent_at is None:
         return ()
-    between = Piece(before, Style.MUTED), Piece("since ", Style.MUTED, age=Age(sighting.since, ""))
+    between = Piece(" · ", Style.MUTED), Piece("since ", Style.MUTED, age=Age(sighting.since, ""))
     return (*between, *short_pieces(sighting))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations  # prepared pieces nest
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import streamlit as st
@@ -27,19 +26,8 @@ from dashboard.web import charts, links, markup, tables
 MATRIX_ROW, MATRIX_HEAD = 32, 90  # px of a difference table whose values fit on one line, and of the rest of it
 MOST_HTML_ROWS = 200  # of a table; more are a grid, as a page of so much HTML is slow
 COPY = '<button type="button" class="copy" data-copy-table>Copy table</button>'
-_HERE = Path(__file__).parent
-_component = st.components.v2.component(
-    "difference_matrix",
-    html='<div class="surface"></div>',
-    js="".join((_HERE / name).read_text(encoding="utf-8") for name in ("copying.js", "matrix.js")),
-    isolate_styles=False,  # the style sheet of the pages also applies to the table
-)
-_map_component = st.components.v2.component(
-    "fleet_map",
-    html='<div class="surface"></div>',
-    js=(_HERE / "fleet_map.js").read_text(encoding="utf-8"),
-    isolate_styles=False,
-)
+_component = markup.component("difference_matrix", "copying.js", "matrix.js", css="surface")
+_map_component = markup.component("fleet_map", "fleet_map.js", css="surface")
 
 
 def html_of(blocks: Iterable[Block]) -> str:

@@ -1,7 +1,5 @@
 """The empty states, each with its cause and what to do, and the guide for a first visit."""
 
-from pathlib import Path
-
 import streamlit as st
 
 from dashboard.fleet.formatting import middle_cut, one_line
@@ -22,12 +20,7 @@ targets:
   - url: http://10.0.0.12:8000
     labels: {pool: chat}"""
 
-_guide = st.components.v2.component(
-    "guide",
-    html='<div class="surface"></div>',
-    js=Path(__file__).with_name("guide.js").read_text(encoding="utf-8"),
-    isolate_styles=False,  # the style sheet of the pages also applies to the guide
-)
+_guide = markup.component("guide", "guide.js", css="surface")
 
 
 def nothing_configured() -> None:

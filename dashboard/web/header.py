@@ -35,8 +35,7 @@ FOLLOWS = "Shows the polls of another instance."
 SINCE = {"1 h ago": "last hour", "24 h ago": "last day", "7 d ago": "last 7 days"}
 DAY, CLOCK = "past_day", "past_clock"  # keys of the session
 STEP = timedelta(minutes=1)
-_HERE = Path(__file__).parent
-_STILL = (_HERE / "still.css").read_text(encoding="utf-8")
+_STILL = Path(__file__).with_name("still.css").read_text(encoding="utf-8")
 # navigate.js copies `data-status` to a live region: screen readers read it as soon as it appears.
 _STALE = f'<span class="late" data-status="The data is stale.">{markup.glyph("warning")} <b>stale</b></span>'
 SEARCH = (
@@ -50,8 +49,7 @@ _CHOOSE_SCOPE = (
 THEMES = '<p class="themes" role="group" aria-label="Theme">Theme {}</p>'.format(
     " ".join(f'<button type="button" data-theme="{each}">{each}</button>' for each in ("System", "Light", "Dark"))
 )
-_SCRIPTS = "".join((_HERE / name).read_text(encoding="utf-8") for name in ("copying.js", "navigate.js"))
-_navigate = st.components.v2.component("navigate", js=_SCRIPTS)
+_navigate = markup.component("navigate", "copying.js", "navigate.js")
 
 
 def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> DeltaGenerator:

@@ -1,6 +1,6 @@
 """URLs: of pages, of what a text names, and the choices in them. Names of pages and of choices: `views/pages.py`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
@@ -188,11 +188,9 @@ def draw_segments(label: str, name: str, options: Sequence[str]) -> str:
     return str(st.segmented_control(label, options, **bind(name, options), required=True))
 
 
-def draw_select(
-    label: str, name: str, options: Sequence[str], width: int, format_option: Callable[[str], str] = one_line
-) -> str | None:
+def draw_select(label: str, name: str, options: Sequence[str], width: int) -> str | None:
     """Draw a select box that is bound to the URL; None for the first option, which is everything."""
-    shown = st.selectbox(label, options, **bind(name, options), format_func=format_option, width=width)
+    shown = st.selectbox(label, options, **bind(name, options), format_func=one_line, width=width)
     return None if shown in {None, options[0]} else str(shown)
 
 

@@ -3,6 +3,10 @@
 import re
 from collections.abc import Iterable
 from html import escape
+from pathlib import Path
+
+import streamlit as st
+from streamlit.components.v2.types import ComponentRenderer
 
 from dashboard.fleet.formatting import count, middle_cut, one_line, visible
 from dashboard.render.html import GLYPHS
@@ -14,7 +18,15 @@ from dashboard.views.summary import SEVERITY_TERMS
 from dashboard.web import links
 
 LONGEST_TITLE = 80  # characters of a foreign name in a title
+_HERE = Path(__file__).parent
 NO_COMMAND = "\N{WORD JOINER}"  # in a label: `[a, b]` would be a menu, `:material/edit:` an icon
+
+
+def component(name: str, *scripts: str, css: str = "") -> ComponentRenderer:
+    """Return a component of files of scripts; `css`: with a place for HTML of this class, to which our styles apply."""
+    place = f'<div class="{css}"></div>' if css else None
+    js = "".join((_HERE / file).read_text(encoding="utf-8") for file in scripts)
+    return st.components.v2.component(name, html=place, js=js, isolate_styles=not css)
 
 
 def text(value: object) -> str:

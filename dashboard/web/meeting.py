@@ -12,9 +12,8 @@ from dashboard.web import links, markup, state
 
 _MARK = ' aria-current="true"'
 HELP = "One section a screen, larger type, no updates."
-_HERE = Path(__file__).parent
-_STYLE = (_HERE / "meeting.css").read_text(encoding="utf-8")
-_component = st.components.v2.component("review", js=(_HERE / "review.js").read_text(encoding="utf-8"))
+_STYLE = Path(__file__).with_name("meeting.css").read_text(encoding="utf-8")
+_component = markup.component("review", "review.js")
 
 
 def draw_agenda(titles: Mapping[str, str]) -> None:

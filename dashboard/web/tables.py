@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
@@ -24,12 +23,7 @@ from dashboard.web import links, markup, state
 ROW, HEAD, TALLEST = 35, 37, 702  # px of a grid, and of a table whose cells have one line
 LETTER, PADDING, WIDEST = 6.6, 24, 440  # px of a column: of a character, of its edges, at most
 ARROWS = {ASCENDING: "\N{UPWARDS ARROW}", DESCENDING: "\N{DOWNWARDS ARROW}"}  # on the head of a sorted column
-_ticks_component = st.components.v2.component(
-    "ticked_table",
-    html='<div class="surface"></div>',
-    js=Path(__file__).with_name("ticks.js").read_text(encoding="utf-8"),
-    isolate_styles=False,
-)
+_ticks_component = markup.component("ticked_table", "ticks.js", css="surface")
 
 
 class TickedHtml(NamedTuple):

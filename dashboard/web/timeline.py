@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import streamlit as st
@@ -38,12 +37,7 @@ SHORTEST = timedelta(minutes=1)  # of a range: a history may have one poll
 HINT = "Click a time or a mark to open the page as it was then. Drag to select a range."
 CHANGES_LINK = "Changes in this range"
 AS_TABLES = "Marks and numbers"
-_component = st.components.v2.component(
-    "timeline",
-    html='<div class="surface timeline"></div>',
-    js=Path(__file__).with_name("timeline.js").read_text(encoding="utf-8"),
-    isolate_styles=False,  # the style sheet of the pages also applies to the chart
-)
+_component = markup.component("timeline", "timeline.js", css="surface timeline")
 
 
 class Window(NamedTuple):

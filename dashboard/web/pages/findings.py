@@ -48,9 +48,7 @@ ACCEPTED = "Pages, metrics and <code>check</code> honor the entry until its date
 ACCEPT, UNDO = "accept", "undo_accept"  # in the audit log
 IN_SEVERAL = "A rule can be in several lists: passed for one pool, skipped for another."
 
-_reveal = st.components.v2.component(
-    "findings_reveal", js=(Path(__file__).parents[1] / "findings_reveal.js").read_text(encoding="utf-8")
-)
+_reveal = markup.component("findings_reveal", "findings_reveal.js")
 
 
 known_findings = shared(max_entries=4)(list_findings)

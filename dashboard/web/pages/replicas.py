@@ -1,7 +1,5 @@
 """Replicas: every replica in one table."""
 
-from collections.abc import Sequence
-
 import pandas as pd
 import streamlit as st
 
@@ -35,15 +33,11 @@ def choose(rows: pd.DataFrame) -> ReplicaChoice:
 
     def draw_more() -> None:
         st.selectbox("Sort", sorts, **links.bind(pages.SORT, sorts), format_func=_sort_text)
-        picked.extend(_several("Columns", pages.COLUMNS, TITLES[1:]))
+        bound = links.bind_several(pages.COLUMNS, TITLES[1:])
+        picked.extend(st.multiselect("Columns", TITLES[1:], **bound, format_func=one_line, placeholder="usual"))
 
     search = filter_box.draw_box(replica_keys(rows), "state:down version:0.32", draw_more)
     return ReplicaChoice(search, links.scope(), links.read_choice(pages.SORT, sorts), tuple(picked))
-
-
-def _several(label: str, name: str, options: Sequence[str]) -> tuple[str, ...]:
-    bound = links.bind_several(name, options)
-    return tuple(st.multiselect(label, options, **bound, format_func=one_line, placeholder="usual"))
 
 
 def _sort_text(sort: str) -> str:
