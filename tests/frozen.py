@@ -24,7 +24,7 @@ AT = datetime(2026, 11, 20, 11, 42, 5, tzinfo=UTC)
 ANSWER_SECONDS = 0.012  # recorded duration of every answer
 SLOW_TIMEOUT_SECONDS = 2.0  # for replicas that never end their answer; shown on pages
 SLOW_BYTES = 1  # of their answer that arrive in this time; a busy machine may be one early or late
-BEGUN, MOST_POLLS = "began to answer", 5
+BEGUN, MOST_POLLS = "in the middle of its answer", 5
 PATIENCE_SECONDS = 300.0  # for the others: a busy machine must not change the result
 PORT = 28_000  # always the same: it is shown on pages
 
