@@ -21,7 +21,7 @@ from dashboard.cli.fleets import (
     fleet_of,
     given_baselines,
     recorded_at,
-    since_of,
+    time_of,
 )
 from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, options_of, polled
 from dashboard.cli.terminal import WRONG_USAGE, fail, is_terminal, put, say, width, wrong
@@ -136,7 +136,7 @@ def _only_new(fleet: Fleet, since: str, history: CommandHistory) -> tuple[Fleet,
     Exit with 2 without a history.
     """
     now = fleet.polled_at or service.utc_now()
-    start = since_of(since, now, "--since")
+    start = time_of(since, "--since", now)
     before, _ = recorded_at(history, start)
     newest, rule_set = recorded_at(history, min(now, service.utc_now()))
     check_is_of(newest, fleet)

@@ -8,7 +8,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.analysis.changes.events import ChangeFilter, EventPeriod, filter_events
 from dashboard.analysis.changes.models import Changes
-from dashboard.cli.fleets import LIVE, STANDARD_INPUT, HistoryOption, fleet_of, happened_between, newest_fleet
+from dashboard.cli.fleets import LIVE, STANDARD_INPUT, HistoryOption, fleet_of, happened_between, past_fleet
 from dashboard.cli.targets import ConfigOption, options_of, select_pool
 from dashboard.cli.terminal import is_terminal, put, say, width, wrong
 from dashboard.documents.changes import changes_json
@@ -55,7 +55,7 @@ def diff(
     options = options_of(config)
     of_history = history is not None or is_time(before) or is_time(after)
     sides = [
-        newest_fleet(options, history) if each == LIVE and of_history else fleet_of(each, options, history=history)
+        past_fleet(None, options, history) if each == LIVE and of_history else fleet_of(each, options, history=history)
         for each in (before, after)
     ]
     sides = select_pool(sides, pool, unknown="--pool: neither side has a pool")

@@ -123,7 +123,7 @@ def _opened(text: str | None, options: Options, option: str, history: str | None
         raw = _read(text)
     except FileNotFoundError:
         if is_time(text):
-            return past_fleet(text, options, history, option=option), b""
+            return past_fleet(time_of(text, option), options, history), b""
         return _saved_snapshot(text, options, option), b""
     except OSError as error:
         why = describe_os_error(error, f"name {SAVED}", "name another file")
@@ -284,20 +284,12 @@ def check_is_of(past: Fleet, fleet: Fleet) -> None:
         )
 
 
-def past_fleet(text: str, options: Options, history: str | None, *, option: str = "") -> Fleet:
-    """Return the fleet of a written time; exit with 2 where it is none, or the history does not cover it."""
-    fleet, _ = recorded_at(CommandHistory(options, history), time_of(text, option))
+def past_fleet(time: datetime | None, options: Options, history: str | None) -> Fleet:
+    """Return the fleet of a time, None for the newest poll; exit with 2 where the history does not cover it."""
+    fleet, _ = recorded_at(CommandHistory(options, history), time)
     if fleet.past and fleet.past.gap:
         say(gap_text(fleet.past.gap))
-    return fleet
-
-
-def newest_fleet(options: Options, history: str | None) -> Fleet:
-    """Return the newest fleet of the history; exit with 2 where there is none."""
-    fleet, _ = recorded_at(CommandHistory(options, history), None)
-    if fleet.past and fleet.past.gap:
-        say(gap_text(fleet.past.gap))
-    return replace(fleet, past=None)
+    return fleet if time else replace(fleet, past=None)
 
 
 def happened_between(before: Fleet, after: Fleet, options: Options, history: str | None) -> EventPeriod | None:
@@ -323,17 +315,9 @@ def recorded_at(history: CommandHistory, time: datetime | None) -> tuple[Fleet, 
         fail(f"exit {WRONG_USAGE}: {error}", WRONG_USAGE)
 
 
-def time_of(text: str, option: str = "") -> datetime:
-    """Return a written time, without a zone as UTC; exit with 2 for another text."""
+def time_of(text: str, option: str, now: datetime | None = None) -> datetime:
+    """Return a written time, without a zone as UTC; with `now` also that of `24h` before it. Exit with 2 for others."""
     try:
-        return parse_time(text)
+        return parse_since(text, now) if now else parse_time(text)
     except ValueError as error:
-        wrong(f"{option} {text}: {error}".lstrip())
-
-
-def since_of(text: str, now: datetime, option: str) -> datetime:
-    """Return the time that `24h` before `now`, or a written time, is; exit with 2 for another text."""
-    try:
-        return parse_since(text, now)
-    except ValueError as error:
-        wrong(f"{option} {text}: {error}")
+        wrong(_with_option(text, option, str(error)))

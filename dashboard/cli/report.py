@@ -15,7 +15,7 @@ from dashboard.cli.fleets import (
     happened_between,
     noted_fleet,
     past_fleet,
-    since_of,
+    time_of,
     write_file,
 )
 from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, options_of
@@ -23,7 +23,7 @@ from dashboard.cli.terminal import is_terminal, put, say, wrong
 from dashboard.config import Options
 from dashboard.errors import ReportError
 from dashboard.fleet.formatting import size
-from dashboard.fleet.times import is_period, is_time, write_time
+from dashboard.fleet.times import is_period, is_time
 from dashboard.render.export import Format, written
 from dashboard.store.opening import configured_snapshots
 from dashboard.store.reviews import LastReview, NoLastReview, earlier, last_review, opened
@@ -112,8 +112,8 @@ def _named(since: str, fleet: Fleet, options: Options, history: str | None) -> L
     if since == NONE:
         return LastReview(missing=NoLastReview.CHOSEN)
     if (is_period(since) or is_time(since)) and not Path(since).exists():
-        start = since_of(since, fleet.polled_at or service.utc_now(), "--since")
-        past = past_fleet(write_time(start), options, history, option="--since")
+        start = time_of(since, "--since", fleet.polled_at or service.utc_now())
+        past = past_fleet(start, options, history)
         check_is_of(past, fleet)
         return LastReview(fleet=past)
     before, noted = noted_fleet(since, options, option="--since", history=history)
