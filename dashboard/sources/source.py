@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from dashboard.config.address import replica_id, shown
+from dashboard.config.document import read_document
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials, Failure, FailureKind, Target
 
@@ -66,6 +67,15 @@ class Deadline:
         if left <= 0:
             raise UnreadableError("timeout", f"takes longer than {self._seconds:.3g} s to read")
         return left
+
+
+def read_yaml(raw: bytes) -> Any:
+    """Return the content of a YAML document. Raise UnreadableError with the first mistake in it."""
+    document = read_document(raw)
+    if document.mistakes:
+        line, sentence = document.mistakes[0]
+        raise UnreadableError("decode", f"line {line}: {sentence}")
+    return document.value
 
 
 def mapping(part: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from dashboard.config import MAX_LABEL_CHARACTERS, FileSdOptions, HttpSdOptions, PollOptions
-from dashboard.config.document import MAX_DOCUMENT_BYTES, read_document
+from dashboard.config.document import MAX_DOCUMENT_BYTES
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials, Failure, FailureKind, Target
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import ApiKey, find
 from dashboard.sources.http.failures import endpoint_of, plain
-from dashboard.sources.source import MAX_TARGETS, Listing, keep_targets, make_target
+from dashboard.sources.source import MAX_TARGETS, Listing, keep_targets, make_target, read_yaml
 
 _Stamp = tuple[int, int, int]  # of a file that was read: time of change in ns, size in bytes, inode
 
@@ -138,7 +138,7 @@ def read_targets(
 
     Raise UnreadableError with a sentence for another shape.
     """
-    groups = _read_json(raw) if is_json else _read_yaml(raw)
+    groups = _read_json(raw) if is_json else read_yaml(raw)
     if not isinstance(groups, list):
         raise UnreadableError("schema", "not a list of groups {targets: [...], labels: {...}}")
     targets: list[Target] = []
@@ -156,14 +156,6 @@ def read_targets(
                 failure = Failure(FailureKind.TARGET, "this entry is no text; write host:port")
                 targets.append(Target(f"{place}: group {number}, target {position}", own, failure=failure))
     return tuple(targets)
-
-
-def _read_yaml(raw: bytes) -> Any:
-    document = read_document(raw)
-    if document.mistakes:
-        line, sentence = document.mistakes[0]
-        raise UnreadableError("decode", f"line {line}: {sentence}")
-    return document.value
 
 
 def _read_json(raw: bytes) -> Any:

@@ -7,12 +7,11 @@ pkg/epp/framework/plugins/requestcontrol/dataproducer, pkg/kvcache, docs/metrics
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from dashboard.config.document import read_document
 from dashboard.errors import UnreadableError
 from dashboard.fleet import FactName
 from dashboard.rules.domain import Router
 from dashboard.sources.routers.answers import FactValues, Process, RouterApi, is_count, read_samples, to_count
-from dashboard.sources.source import mapping, mappings, text
+from dashboard.sources.source import mapping, mappings, read_yaml, text
 from dashboard.vllm.reading import parse_json
 
 STATE, METRICS = "/debug/plugins/state", "/metrics"
@@ -84,11 +83,7 @@ def read_metrics(body: bytes) -> FactValues:
 
 def read_config(raw: bytes) -> FactValues:
     """Read an EndpointPickerConfig as the router does: which producer its scorers use, with what parameters."""
-    document = read_document(raw)
-    if document.mistakes:
-        line, sentence = document.mistakes[0]
-        raise UnreadableError("decode", f"line {line}: {sentence}")
-    whole = document.value
+    whole = read_yaml(raw)
     if not isinstance(whole, dict) or whole.get("kind") != CONFIG_KIND:
         raise UnreadableError("schema", f"has no {CONFIG_KIND}")
     plugins = {text(each, "name") or text(each, "type"): each for each in mappings(whole, "plugins")}
