@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from dashboard.compare.encoding import VALUELESS, codes_of, is_comparable, lookup_setting, missing_code
-from dashboard.fleet import CodeTable, Document, Pool, SettingValue
+from dashboard.fleet import Document, Pool, SettingValue
 from dashboard.vllm.lookahead import LOOKAHEAD
 
 Holders = dict[SettingValue, tuple[str, ...]]  # value -> ids of the replicas that report it
@@ -27,12 +27,7 @@ def document_values(pool: Pool, documents: Mapping[str, Document], path: str) ->
     if path == LOOKAHEAD:  # derived
         found = (lookup_setting(documents[key].settings, path) for key in pool.documents)
         return [SettingValue(setting.value, setting.state) if setting else None for setting in found]
-    return values_of(pool.table, path)
-
-
-def values_of(table: CodeTable, path: str) -> list[SettingValue | None]:
-    """Return the value of a setting in each document, or its state; None where it is not reported."""
-    return [table.values[code] if code else None for code in codes_of(table, path).tolist()]
+    return [pool.table.values[code] if code else None for code in codes_of(pool.table, path).tolist()]
 
 
 def group_by_value(values: Mapping[str, SettingValue]) -> Holders:

@@ -92,14 +92,11 @@ def _share_outside(
     if found and (len(found) > 1 or (largest and found != frozenset({largest.digest}))):
         return Share.NO
     if found and largest:
-        return _no_or_unknown(same_conditions(cohort, reference).share)
-    cell = compare_cohorts(cohort, reference)
-    is_proven = cell.share is Share.NO or (cell.share is Share.PARTLY and bool(found))
+        is_proven = same_conditions(cohort, reference).share is Share.NO
+    else:
+        cell = compare_cohorts(cohort, reference)
+        is_proven = cell.share is Share.NO or (cell.share is Share.PARTLY and bool(found))
     return Share.NO if is_proven else Share.UNKNOWN
-
-
-def _no_or_unknown(share: Share) -> Share:
-    return Share.NO if share is Share.NO else Share.UNKNOWN
 
 
 def _largest_set(members: _Members, cohorts: Mapping[str, CohortHashes]) -> _SharingSet | None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from dashboard.compare.holders import Holders
 from dashboard.fleet import Contradiction, State
 from dashboard.fleet.formatting import count, joined
-from dashboard.fleet.pieces import Piece, value
+from dashboard.fleet.pieces import value
 from dashboard.rules.connector_options import connectors
 from dashboard.rules.differences import majority, pair_differences, pool_differences, value_evidence
 from dashboard.rules.domain import OFFLOADING
@@ -164,7 +164,7 @@ def _other_images(container: str, images: Holders, digests: dict[str, str]) -> D
     reference = majority(images)
     odd = tuple(sorted(each for image, ids in images.items() if image != reference for each in ids))
     known = {image: digests[ids[0]] for image, ids in images.items()}
-    sides = sides_text((((_short(known[image]),), len(ids)) for image, ids in images.items()), "image")
+    sides = sides_text((((value(known[image][:SHORT_DIGEST]),), len(ids)) for image, ids in images.items()), "image")
     wanted = [known[reference]] if reference else list(known.values())[:MAX_VALUES]
     return Draft(
         odd,
@@ -176,10 +176,6 @@ def _other_images(container: str, images: Holders, digests: dict[str, str]) -> D
             any_of=len(wanted) > 1,
         ),
     )
-
-
-def _short(digest: str) -> Piece:
-    return value(digest[:SHORT_DIGEST])
 
 
 @rule("ID-16", needs=("sources",), least=1)
