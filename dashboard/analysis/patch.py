@@ -1,7 +1,6 @@
 """What to change on one group of replicas, and how to write it: for a shell, for Kubernetes, for two Helm charts."""
 
 import re
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,7 +10,7 @@ import yaml
 from dashboard.fleet import Replica, Role, SettingChange
 from dashboard.fleet.formatting import one_line
 from dashboard.rules.apply_method import ApplyMethod, assignment_for, paths_after_image, removable_flags
-from dashboard.rules.remedy import Assignment, lever
+from dashboard.rules.remedy import Assignment, lever, shell_line
 
 Methods = Mapping[str, ApplyMethod]  # how a setting is changed, by path
 PRODUCTION_STACK, LLM_D = "vLLM production-stack", "llm-d"
@@ -41,6 +40,11 @@ class Patch(NamedTuple):
     optional: tuple[str, ...] = ()
     variables: tuple[Variable, ...] = ()
     image: str = ""
+
+    @property
+    def environment(self) -> tuple[str, ...]:
+        """The variables as lines of a shell."""
+        return tuple(shell_line(*each) for each in self.variables)
 
     @property
     def is_empty(self) -> bool:
@@ -82,14 +86,6 @@ def patch_of(changes: Iterable[SettingChange], methods: Methods) -> Patch:
 
 def _assignments(changes: Iterable[SettingChange]) -> list[Assignment]:
     return [found for each in changes if (found := assignment_for(each.path, each.after))]
-
-
-def environment_lines(patch: Patch) -> list[str]:
-    """Return the variables as lines of a shell."""
-    return [
-        f"unset {each.name}" if each.value is None else f"export {each.name}={shlex.quote(each.value)}"
-        for each in patch.variables
-    ]
 
 
 def kubectl_text(patch: Patch, members: Sequence[Replica]) -> str:

@@ -60,8 +60,12 @@ class Assignment(NamedTuple):
             return Snippet(self.kind, f"image: {self.words[0]}")
         if self.kind != "env":
             return Snippet(self.kind, shlex.join(self.words))
-        name, *values = self.words
-        return Snippet(self.kind, f"export {name}={shlex.quote(values[0])}" if values else f"unset {name}")
+        return Snippet(self.kind, shell_line(*self.words))
+
+
+def shell_line(name: str, value: str | None = None) -> str:
+    """Return the line of a shell that sets a variable; without a value that removes it."""
+    return f"unset {name}" if value is None else f"export {name}={shlex.quote(value)}"
 
 
 def pasteable(path: str, value: SettingValue) -> Snippet | None:

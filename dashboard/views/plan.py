@@ -13,7 +13,6 @@ from dashboard.analysis.patch import (
     PRODUCTION_STACK,
     ChangeGroup,
     Patch,
-    environment_lines,
     kubectl_text,
     llm_d_values,
     production_stack_values,
@@ -135,7 +134,7 @@ CHANGE_FIELDS = (
     Field("", key="replicas", value=lambda row: row.group.replicas if row.group else row.cause.replicas),
     Field("", key="flags", value=lambda row: tuple(map(shlex.join, row.patch.flags))),
     Field("", key="flags to remove", value=lambda row: row.patch.removed),
-    Field("", key="environment", value=lambda row: tuple(environment_lines(row.patch))),
+    Field("", key="environment", value=lambda row: row.patch.environment),
     Field("", key="image", value=lambda row: row.patch.image),
 )
 
@@ -357,7 +356,7 @@ def _pasted(patch: Patch) -> Iterator[tuple[str, str]]:
         ("Image", patch.image),
         ("Flags", ANOTHER_LINE.join(map(shlex.join, patch.flags))),
         ("Flags to remove", "\n".join(patch.removed)),
-        ("Environment variables", "\n".join(environment_lines(patch))),
+        ("Environment variables", "\n".join(patch.environment)),
     )
     return (each for each in offered if each[1])
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from dashboard.analysis.patch import (
     Patch,
     Variable,
-    environment_lines,
     kubectl_text,
     llm_d_values,
     patch_of,
@@ -71,7 +70,7 @@ def test_variables_are_set_as_text_and_removed() -> None:
     added = [{"name": "PYTHONHASHSEED", "value": "0"}, {"name": "VLLM_X", "value": "1"}]
 
     assert what.variables[-1] == Variable("VLLM_OLD")
-    assert environment_lines(what) == ["export PYTHONHASHSEED=0", "export VLLM_X=1", "unset VLLM_OLD"]
+    assert what.environment == ("export PYTHONHASHSEED=0", "export VLLM_X=1", "unset VLLM_OLD")
     assert entry(what) == {"env": added}
     assert "# Remove from env: VLLM_OLD" in production_stack_values(what)
     assert containers(what)[0]["env"] == [*added, {"name": "VLLM_OLD", "$patch": "delete"}]
@@ -184,4 +183,4 @@ def test_every_format_has_the_words_of_the_command_line_without_references_to_va
 
     assert entry(what) == {"vllmConfig": {"extraArgs": words}, "env": [variable]}
     assert containers(what)[0] == {"name": "CONTAINER", "args": ["CURRENT_ARGS", *words], "env": [variable]}
-    assert shlex.split(environment_lines(what)[0]) == ["export", f"VLLM_X={value}"]
+    assert shlex.split(what.environment[0]) == ["export", f"VLLM_X={value}"]
