@@ -317,11 +317,8 @@ def _drawn(bar: Bar, frame: _Frame, y: float, value: float) -> str:
     place = place_of(bar.letter)
     edge = f' stroke="{TONES[bar.tone]}" stroke-width="2.5"' if bar.tone is not Tone.PLAIN else ""
     faint = ' fill-opacity=".6"' if bar.is_at_most else ""
-    rect = (
-        f'<rect class="f{place}" x="{num(left)}" y="{num(top)}" width="{num(width)}" height="{num(frame.bar)}" '
-        f'rx="2" fill="{COHORTS[place]}"{faint}{edge}/>'
-    )
-    return rect + (hatched(left, top, width, frame.bar) if bar.is_at_most else "")
+    drawn = rect(f"f{place}", left, top, width, frame.bar, f'rx="2" fill="{COHORTS[place]}"{faint}{edge}')
+    return drawn + (hatched(left, top, width, frame.bar) if bar.is_at_most else "")
 
 
 def _median(chart: Chart, frame: _Frame, bottom: float) -> Iterable[str]:

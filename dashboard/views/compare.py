@@ -349,8 +349,7 @@ def cohort_blocks(fleet: Fleet, pool: Pool, own: Cohort) -> tuple[Block, ...]:
 
 def _finding_entry(finding: Finding) -> Entry:
     rule = (Piece(rule_title(finding.rule), Style.MUTED),)
-    head = finding.text
-    return Entry(Tone(finding.severity), head, lines=(rule,), link=Link(Kind.FINDING, finding.id))
+    return Entry(Tone(finding.severity), finding.text, lines=(rule,), link=Link(Kind.FINDING, finding.id))
 
 
 def _value_entry(

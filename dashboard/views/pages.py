@@ -60,9 +60,7 @@ TAB = "tab"
 REFERENCE = "reference"
 COLUMNS = "columns"
 ORIGIN = "origin"  # whether a setting was set
-CHOSEN = (
-    "replicas"  # ids of replicas to compare, each percent-encoded, with commas between; `id@snapshot`: as it was then
-)
+CHOSEN = "replicas"  # percent-encoded ids of those to compare, with commas between; `id@snapshot`: as it was then
 MEASURE = "measure"
 LENGTH = "length"
 PER = "per"

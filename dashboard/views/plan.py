@@ -268,8 +268,7 @@ def _removed_names(patches: Sequence[Patch]) -> list[str]:
 
 def why_text(cause: Cause) -> Text:
     """Return the worst finding of a cause, or where several have other values its problem."""
-    worst = [each for each in cause.findings if each.rule == cause.findings[0].rule]
-    return text_of(worst)
+    return text_of([each for each in cause.findings if each.rule == cause.findings[0].rule])
 
 
 def effect_text(cause: Cause) -> str:

@@ -49,9 +49,9 @@ def controls_row(key: str | None = None) -> DeltaGenerator:
     return st.container(key=key, horizontal=True, vertical_alignment="bottom", gap="small")
 
 
-def open_link(link: Link) -> None:
-    """Let the browser go to the page of a link, as it would by a click."""
-    if url := links.address(link):
+def open_link(link: Link | None) -> None:
+    """Let the browser go to the page of a link, as it would by a click; None: nothing was clicked."""
+    if link and (url := links.address(link)):
         links.open_url(url)
 
 

@@ -13,14 +13,9 @@ from dashboard.web import draw, links, markup
 PREFIX = "filter_"  # before the key of a control
 
 
-def read(keys: Mapping[str, FilterKey]) -> Search:
-    """Return what the URL searches for."""
-    return read_search(st.query_params.get(pages.SEARCH, ""), keys)
-
-
 def draw_box(keys: Mapping[str, FilterKey], example: str, more: Callable[[], None]) -> Search:
     """Draw the box and, behind a button, a control for each key, then `more`; return what is searched for."""
-    search = read(keys)
+    search = read_search(st.query_params.get(pages.SEARCH, ""), keys)
     with draw.controls_row("filters"):
         st.text_input(
             "Search",

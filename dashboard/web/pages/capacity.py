@@ -56,7 +56,5 @@ def draw_page() -> None:
     if length != OWN and tokens is None:
         why = "is not a length in tokens, such as 32768 or 32k. Requests use each replica's own length."
         st.html(markup.notice("warning", f"{markup.code(length)} {why}"))
-    clicked = draw.draw_sections(view.parts, "capacity")
+    draw.open_link(draw.draw_sections(view.parts, "capacity"))
     share.offer(lambda: view, charts=True)
-    if clicked:
-        draw.open_link(clicked)

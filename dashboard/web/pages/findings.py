@@ -111,9 +111,8 @@ def draw_findings(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> No
     with right, st.container(key="finding_panel"):
         section = finding_section(fleet, known, opened, _choices())
         draw.draw_blocks(section.blocks, "finding")
-        clicked = draw.draw_prepared(draw.prepare_sections(section.parts, 3), f"finding_parts_{opened.key}")
-        if clicked:
-            draw.open_link(clicked)
+        parts = draw.prepare_sections(section.parts, 3)
+        draw.open_link(draw.draw_prepared(parts, f"finding_parts_{opened.key}"))
         if opened.finding.suppression is None:
             _draw_acceptance(fleet, opened)
         else:

@@ -138,8 +138,8 @@ def draw_page() -> None:
         settings = settings_blocks(replica, comparison, choose_settings(comparison))
     for tab, anchor in zip(tabs, (SETTINGS, ENGINES, IDENTITY, PROBES), strict=True):
         with tab:
-            if clicked := draw.draw_blocks(settings if anchor == SETTINGS else sections[anchor].blocks, anchor):
-                draw.open_link(clicked)
+            shown = settings if anchor == SETTINGS else sections[anchor].blocks
+            draw.open_link(draw.draw_blocks(shown, anchor))
             draw.draw_sections(sections[anchor].parts, f"{anchor}_parts")
     document, path = fleet.documents.get(replica.document or ""), st.query_params.get(pages.SETTING, "")
     if document is not None and path in document.settings:

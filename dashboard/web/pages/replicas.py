@@ -63,6 +63,4 @@ def draw_page() -> None:
         empty.filter_hides_all(f"{count(hidden, 'replica')} hidden.", links.to(pages.REPLICAS))
         return
     (table,) = (each for each in view.parts if each.anchor == TABLE)
-    clicked = draw.draw_blocks(table.blocks, "replicas")
-    if clicked:
-        draw.open_link(clicked)
+    draw.open_link(draw.draw_blocks(table.blocks, "replicas"))

@@ -90,8 +90,7 @@ def draw_page() -> None:
         if path:
             st.html(markup.link(links.to(pages.SETTINGS), "All settings"))
         draw.draw_head(view)
-    if clicked := draw.draw_sections(view.parts, f"settings_{path}"):
-        draw.open_link(clicked)
+    draw.open_link(draw.draw_sections(view.parts, f"settings_{path}"))
     if path:
         draw_ignore(fleet, path)
     past = timeline.draw_setting(fleet, path, choice.pool) if path else ()
