@@ -7,11 +7,11 @@ from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.analysis.causes import Cause, Plan
 from dashboard.analysis.patch import Patch, Variable
 from dashboard.analysis.plan import plan_of
-from dashboard.fleet import SettingValue, State
+from dashboard.fleet import FactName, RouterConfig, RouterFact, RouterKind, SettingValue, State
 from dashboard.rules.domain import Expectations, PoolDeclaration, Router
 from dashboard.rules.policy import Policy
 from tests.analysis.whatif.pools import LARGER, pool_of
-from tests.builders import alike, document, fleet
+from tests.builders import POLLED_AT, alike, document, fleet, replica
 
 PREFIX_HASH = Policy({"*": PoolDeclaration(router=Router.PREFIX_HASH)})
 HASH, SEED = "cache_config.prefix_caching_hash_algo", "env.PYTHONHASHSEED"
@@ -101,6 +101,19 @@ def test_an_ignored_setting_is_not_changed() -> None:
     found = plan_of(pool_of(LARGER, BLOCKS, policy=expects, ignore=("cache_config.block_size",)))
 
     assert not [each for each in found.causes if each.fixes]
+
+
+def test_what_a_router_says_still_holds_after_a_restart() -> None:
+    """The router's block size is another one than all replicas have: a batch limit does not end that."""
+    usual, odd = document(BLOCKS), document({**BLOCKS, SEQS: 8})
+    fact = RouterFact(FactName.BLOCK_SIZE, "64", "http://epp:9090", POLLED_AT)
+    router = RouterConfig("http://epp:9090", RouterKind.LLM_D, ("chat",), (fact,))
+    members = [*alike("chat", 3, usual), replica("chat-9", document=odd)]
+    found = plan_of(fleet(members, [usual, odd], policy=PREFIX_HASH, routers=(router,)))
+
+    (limits,) = (each for each in found.causes if SEQS in each.key)
+    assert {each.rule for each in limits.fixes[0].fixed} == {"CP-03"}
+    assert any("RT-02" in {one.rule for one in each.findings} for each in found.causes)
 
 
 def test_changes_of_different_pools_have_the_same_effect_together_as_alone(

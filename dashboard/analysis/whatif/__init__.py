@@ -57,6 +57,7 @@ def restarted_fleet(fleet: Fleet, restarts: Iterable[PoolRestart]) -> Fleet:
         documents=documents,
         ignored=fleet.ignored,
         policy=fleet.policy,
+        routers=fleet.routers,
         recent=_recent(fleet, restarted.values(), replicas),
         letters=fleet.letters,
         inspection=fleet.inspection,  # what it cannot see stays
