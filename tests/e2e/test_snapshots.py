@@ -226,3 +226,23 @@ def test_the_header_has_room_for_all_pages_and_controls(page: Page, served: Serv
     for width in (1024, 1280, 1600):
         boxes = in_the_header(page, width, LINKS, LINE, *controls)
         assert all(box["y"] + box["height"] <= 46 for box in boxes)
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1240])
+def test_with_a_pool_the_header_counts_findings(page: Page, frozen_url: str, width: int) -> None:
+    visit(page, f"{frozen_url}/?pool=chat-70b")
+    in_the_header(page, width, ".scope", ".search-everything", ".asof .found", ".asof .age", SHARE)
+
+
+def test_a_header_without_room_cuts_its_counts_and_covers_nothing(page: Page, frozen_url: str) -> None:
+    visit(page, frozen_url)
+    page.locator(".asof .found").evaluate("found => found.append('1,000 '.repeat(20))")
+    in_the_header(page, 390, ".search-everything", LINE, SHARE)
+
+
+def test_the_menu_of_a_phone_lies_above_the_header(browser: Browser, frozen_url: str) -> None:
+    with tab(browser, width=390, height=844) as page:
+        visit(page, f"{frozen_url}/findings")
+        page.get_by_test_id("stExpandSidebarButton").click()
+        page.get_by_test_id("stSidebar").get_by_role("link", name="Overview").click(timeout=3_000)
+        expect(page).to_have_title(re.compile("^Overview"))
