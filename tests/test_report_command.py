@@ -71,7 +71,10 @@ def test_html_is_not_printed_to_a_terminal(file: Path) -> None:
         os.close(master)
 
     assert refused.returncode == 2
-    assert refused.stderr == "exit 2: wrong usage: -o is missing: name the output file for HTML.\n"
+    assert (
+        refused.stderr
+        == "exit 2: wrong usage: HTML is not printed to a terminal: use -o report.html, or --format markdown.\n"
+    )
 
 
 def test_a_report_of_a_snapshot_has_its_name_and_notes(tmp_path: Path) -> None:

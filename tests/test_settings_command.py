@@ -46,6 +46,8 @@ def test_a_unique_last_name_is_enough_and_an_ambiguous_one_is_wrong_before_anyth
     [
         ("cache_config.blok_size", "cache_config.block_size"),
         ("cache.block_size", "cache_config.block_size"),
+        ("blok_size", "cache_config.block_size"),
+        ("cache_confg", "cache_config"),
         ("compilation_config.pass_config.fuse_act_paddin", "compilation_config.pass_config.fuse_act_padding"),
     ],
 )
@@ -53,6 +55,16 @@ def test_a_misspelled_path_is_refused_before_anything_is_polled(path: str, simil
     assert_wrong_usage(
         run("settings", path, "127.0.0.1:1"), f"{path}: no vLLM version has this setting; similar: {similar}."
     )
+
+
+@pytest.mark.parametrize("path", [SIZE, "cache_config"])
+def test_without_an_answer_the_output_says_so(path: str) -> None:
+    """Exit code 0, as `poll` and `plan`; `check` is the command with a code for it."""
+    done = run("settings", path, "127.0.0.1:1")
+
+    assert done.exit_code == 0
+    assert "No replica answered." in done.stdout
+    assert "filters." not in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def report(
     """
     kind = _format(output, file)
     if file is None and not kind.is_text and is_terminal():
-        wrong(f"-o is missing: name the output file for {kind.label}")
+        wrong(f"{kind.label} is not printed to a terminal: use -o report.{kind.suffix}, or --format markdown")
     if snapshot == since == STANDARD_INPUT:
         wrong("-: valid for one of the two fleets only")
     options = options_of(config, target, snapshot=snapshot, prometheus=prometheus)

@@ -19,6 +19,7 @@ from dashboard.render.terminal import to_terminal
 from dashboard.views.blocks import View
 from dashboard.views.context import context_of
 from dashboard.views.setting import (
+    ALIKE,
     PoolValue,
     SettingFilter,
     pool_values,
@@ -28,8 +29,6 @@ from dashboard.views.setting import (
 )
 from dashboard.views.settings import setting_values, settings_report
 from dashboard.vllm.field_reference import declarations, known_paths, known_sentences
-
-ALIKE = 0.8  # of two last names in one section, of which one is misspelled
 
 
 def settings(
@@ -54,8 +53,8 @@ def settings(
 ) -> None:
     """Print the values of one setting on all replicas, and its type, default and flag by vLLM version.
 
-    Of a section it lists the settings. Without --snapshot every replica is polled once. Exit code 2 for a setting that
-    neither a replica nor a vLLM version has, and for wrong usage or options.
+    Of a section it lists the settings. Without --snapshot every replica is polled once. Exit code 0 also with
+    unreachable replicas; 2 for a setting that neither a replica nor a vLLM version has, and for wrong usage or options.
     """
     path = _whole_path(path)
     if snapshot is None:
@@ -121,9 +120,10 @@ def _refuse_misspelled(path: str) -> None:
     """
     known = known_paths()
     section, dot, name = path.rpartition(".")
-    if not dot or path in known or section == "env":
+    if path in known or section == "env" or any(each.startswith(f"{path}.") for each in known):
         return
-    by_name = {each.rpartition(".")[2]: each for each in known if each.startswith(f"{section}.")}
+    sections = {each.partition(".")[0] for each in known if not dot}
+    by_name = {each.rpartition(".")[2]: each for each in (*known, *sections) if each.startswith(f"{section}{dot}")}
     alike = [by_name[each] for each in get_close_matches(name, by_name, SOME, ALIKE)]
     if similar := alike or sorted(each for each in known if each.endswith(f".{name}")):
         wrong(f"{path}: no vLLM version has this setting; similar: {shortlist(similar, SOME)}")

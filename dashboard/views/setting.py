@@ -30,6 +30,7 @@ COMMAND_LINE = "command_line"  # the source of an argument that is not named
 ORIGIN_NOTE = " Only the configuration API reports which arguments were given (docs/config-api.md)."
 LONGEST = 60  # characters of a value in a sentence
 MOST_BARS = 12  # values of a histogram
+ALIKE = 0.8  # of two last names, of which one is misspelled
 HISTOGRAM_HEADS = ("Value", "Replicas")
 NO_SUCH_SETTING = "No such setting: no replica reports it, and no vLLM version has it."
 
@@ -89,8 +90,18 @@ def setting_report(
         return View(title="Setting", headline=path, lead=NO_SUCH_SETTING, context=context, parts=(part,))
     known = tuple(pool_values(fleet, path, choice))
     replicas = [each for value in known for each in value.replicas] if has_replicas else []
-    parts = (_values_section(fleet, path, known), *replicas_section(fleet, path, replicas), declared_section(path))
-    return View(title="Setting", headline=path, lead=_lead(known), context=context, parts=parts)
+    values = (_values_section(fleet, path, known),) if known else ()
+    parts = (*values, *replicas_section(fleet, path, replicas), declared_section(path))
+    return View(
+        title="Setting", headline=path, lead=_lead(known) or none_text(fleet, "replica"), context=context, parts=parts
+    )
+
+
+def none_text(fleet: Fleet, what: str) -> str:
+    """Return why nothing is listed: no replica answered or reports settings, else no `what` matches the filters."""
+    if any(each.document is not None for each in fleet.replicas):
+        return f"No {what} matches the filters."
+    return "No replica reports its settings." if fleet.coverage.answered else "No replica answered."
 
 
 def similar_settings(fleet: Fleet, path: str) -> list[str] | None:
@@ -102,6 +113,9 @@ def similar_settings(fleet: Fleet, path: str) -> list[str] | None:
     last = path.rpartition(".")[2].lower()
     found = [each for each in every if each.rpartition(".")[2].lower() == last]
     found = found or [each for each in every if path.lower() in each.lower()]
+    if "." not in path:
+        by_name = {each.rpartition(".")[2]: each for each in reversed(every)}
+        found = found or [by_name[each] for each in get_close_matches(path, by_name, SOME, ALIKE)]
     return (found or get_close_matches(path, every, SOME))[:SOME]
 
 
@@ -211,8 +225,6 @@ def _histogram(known: Sequence[PoolValue]) -> tuple[Gauges, ...]:
 
 
 def _values_section(fleet: Fleet, path: str, known: Sequence[PoolValue]) -> Section:
-    if not known:
-        return Section(VALUES, "Values", (Paragraph(plain("No replica matches the filters.")),))
     lacks_arguments = any(
         replica.set_arguments is None for each in known if each.is_reported for replica in each.replicas
     )

@@ -18,7 +18,7 @@ from dashboard.views.blocks import Cell, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
 from dashboard.views.pool_comparison import setting_severities, suppressed_settings
 from dashboard.views.scope import scoped_title
-from dashboard.views.setting import EVERY_SETTING, LONGEST, VALUES, SettingFilter, matches
+from dashboard.views.setting import EVERY_SETTING, LONGEST, VALUES, SettingFilter, matches, none_text
 from dashboard.views.table import Field, sort_names, sort_table, to_table
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _worst_by_setting(fleet: Fleet, choice: SettingFilter) -> dict[str, Severity
 
 def _found_table(fleet: Fleet, rows: pd.DataFrame, choice: SettingFilter, sort: str) -> Table | Paragraph:
     if rows.empty:
-        return Paragraph(plain("No setting matches the filters."))
+        return Paragraph(plain(none_text(fleet, "setting")))
     named = _worst_by_setting(fleet, choice)
     suppressed = {path for each in fleet.pools for path in suppressed_settings(fleet.inspection, each.name)}
     kept = dict(choice._replace(search="").chosen)
