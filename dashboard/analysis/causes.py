@@ -1,8 +1,10 @@
 """The types of the fix plan: causes of findings, and what ends them. `analysis/plan.py` makes them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dashboard.analysis.patch import ChangeGroup
+from dashboard.fleet import Replica
 from dashboard.rules.findings import Finding, Severity
 
 
@@ -48,27 +50,39 @@ class Cause:
 
     @property
     def replicas(self) -> tuple[str, ...]:
-        """The replicas to restart, or those that an action is about."""
+        """The replicas of the recommended fix, or those that an action is about."""
         if self.fixes:
             return self.fixes[0].replicas
         return tuple(sorted({each for finding in self.findings for each in finding.replicas}))
 
+    @property
+    def restarts(self) -> frozenset[str]:
+        """The replicas that the recommended fix restarts, or of an action those whose remedy says to."""
+        if self.fixes:
+            return frozenset(self.replicas)
+        return frozenset(each for own in self.findings if own.remedy.is_restart for each in own.replicas)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The causes of all active findings, in the order in which to end them."""
+    """The causes of all active findings, in the order in which to end them.
+
+    `members` are the replicas of the pool that it is limited to; None for that of the fleet.
+    """
 
     causes: tuple[Cause, ...] = ()
+    members: frozenset[str] | None = None
 
     def causes_of(self, finding: str) -> tuple[Cause, ...]:
         """Return the causes that end the finding with this id."""
         return tuple(each for each in self.causes if any(own.id == finding for own in each.findings))
 
-    def of_pool(self, pool: str) -> "Plan":
-        """Return the causes with findings in a pool, whole."""
-        return Plan(tuple(each for each in self.causes if any(pool in own.pools for own in each.findings)))
+    def of_pool(self, pool: str, replicas: Iterable[Replica]) -> "Plan":
+        """Return the causes with findings in a pool, whole; `replicas` are those of the fleet."""
+        causes = (each for each in self.causes if any(pool in own.pools for own in each.findings))
+        return Plan(tuple(causes), frozenset(each.id for each in replicas if each.pool == pool))
 
     @property
     def restarts(self) -> frozenset[str]:
-        """The replicas that the recommended fixes restart."""
-        return frozenset(each for cause in self.causes if cause.fixes for each in cause.fixes[0].replicas)
+        """The replicas to restart, also of other pools."""
+        return frozenset(each for cause in self.causes for each in cause.restarts)

@@ -38,7 +38,7 @@ def plan(
         names = {each.name for each in fleet.pools}
         if pool not in names:
             no_such_pool(pool, names, unknown="--pool: there is no pool")
-        found = found.of_pool(pool)
+        found = found.of_pool(pool, fleet.replicas)
     if output == "json":
         put(f"{plan_json(fleet, service.utc_now(), plan=found, indent=2).decode()}\n")
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -104,6 +105,9 @@ class Way(NamedTuple):
     is_everywhere: bool = False
 
 
+_RESTART = re.compile(r"\brestart\b(?! a router)", re.IGNORECASE)
+
+
 class Remedy(NamedTuple):
     """What to do, and what to paste for it: all snippets, or with `any_of` one of them.
 
@@ -114,6 +118,11 @@ class Remedy(NamedTuple):
     snippets: tuple[Snippet, ...] = ()
     any_of: bool = False
     ways: tuple[Way, ...] = ()
+
+    @property
+    def is_restart(self) -> bool:
+        """Return whether the sentence says to restart replicas."""
+        return bool(_RESTART.search(self.sentence))
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ def compare_report(fleet: Fleet, pool: str, choice: SettingChoice = ONLY_DIFFERE
             Section("cohorts", "Cohorts", (cohorts,), is_exported_only=True),
             _findings(fleet, own),
             glossary((COHORT, REFERENCE)),
-            *changes_section(fleet, plan_of(fleet).of_pool(pool)),
+            *changes_section(fleet, plan_of(fleet).of_pool(pool, fleet.replicas)),
         ),
     )
 

@@ -87,9 +87,8 @@ def _calm_paragraph(fleet: Fleet) -> Paragraph:
 
 def pool_section(fleet: Fleet, name: str) -> tuple[Section, ...]:
     """Return the causes with findings in a pool, and how much of each is in it; empty without any."""
-    plan = plan_of(fleet).of_pool(name)
-    members = {each.id for each in fleet.replicas if each.pool == name}
-    items = []
+    plan, items = plan_of(fleet).of_pool(name, fleet.replicas), []
+    members = plan.members or frozenset()
     for number, cause in enumerate(plan.causes, 1):
         entry, total = _brief(number, cause, pages.COMPARE, ((pages.POOL, name),)), len(cause.replicas)
         here = len(members.intersection(cause.replicas))
@@ -184,15 +183,22 @@ def _cause_sections(fleet: Fleet, plan: Plan, *, is_short: bool) -> tuple[Sectio
 
 
 def plan_text(plan: Plan) -> str:
-    """Return `3 critical causes and 10 others; 12 replicas to restart`."""
+    """Return `3 critical causes and 10 others; 12 replicas to restart`, of a pool its own, `8 in other pools` apart.
+
+    Without any only the causes: their actions say what to start or to correct.
+    """
     if not plan.causes:
         return NO_CAUSES
     critical = sum(each.severity is Severity.CRITICAL for each in plan.causes)
     others = len(plan.causes) - critical
     parts = [count(critical, "critical cause")] if critical else []
     parts += [count(others, "other") if critical else count(others, "cause")] if others else []
-    restarts = len(plan.restarts)
-    return f"{' and '.join(parts)}; {count(restarts, 'replica')} to restart"
+    text, restarts = " and ".join(parts), plan.restarts
+    if not restarts:
+        return text
+    own = restarts if plan.members is None else restarts & plan.members
+    outside = f", {len(restarts) - len(own):,} in other pools" if len(own) < len(restarts) else ""
+    return f"{text}; {count(len(own), 'replica')} to restart{outside}"
 
 
 def _brief(number: int, cause: Cause, target: str = pages.OVERVIEW, choices: Choices = ()) -> Entry:

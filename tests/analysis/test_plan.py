@@ -129,7 +129,7 @@ def test_changes_of_different_pools_have_the_same_effect_together_as_alone(
 
 
 def test_the_plan_of_a_pool_has_its_causes_whole(demo_plan: Plan) -> None:
-    own = demo_plan.of_pool("deepseek-v3/decode")
+    own = demo_plan.of_pool("deepseek-v3/decode", ())
 
     assert SEED in [each.key for each in own.causes]
     assert all("deepseek-v3/decode" in {pool for one in each.findings for pool in one.pools} for each in own.causes)

@@ -35,6 +35,25 @@ def test_the_first_causes_are_shown_and_the_rest_folded(demo_fleet: Fleet) -> No
     assert plan_text(plan_of(demo_fleet)) in to_plain(section.note)
 
 
+def test_each_replica_to_restart_is_counted_once_also_for_an_action(demo_fleet: Fleet) -> None:
+    found = plan_of(demo_fleet)
+    mode = next(each for each in found.causes if each.key == "CO-14")
+    unread = next(each for each in found.causes if each.key == "ID-05")
+
+    assert mode.restarts == set(mode.replicas)
+    assert mode.restarts <= found.restarts
+    assert plan_text(Plan((mode, unread))) == "2 causes; 2 replicas to restart"
+    assert plan_text(Plan((unread,))) == "1 cause"
+
+
+@pytest.mark.parametrize(
+    ("pool", "text"),
+    [("chat-70b", "2 replicas to restart, 1 in other pools"), ("deepseek-v3/prefill", "2 replicas to restart, 8 in")],
+)
+def test_of_one_pool_its_own_replicas_are_counted_apart_from_others(demo_fleet: Fleet, pool: str, text: str) -> None:
+    assert text in plan_text(plan_of(demo_fleet).of_pool(pool, demo_fleet.replicas))
+
+
 def test_pools_are_named_up_to_two_and_then_counted() -> None:
     documents = document(BLOCKS), document(LARGER)
 

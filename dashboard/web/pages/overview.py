@@ -26,7 +26,7 @@ def overview_view(fleet: Fleet, name: str, sort: str, pool: str | None) -> View:
     """Return the view of a fleet, or of one pool."""
     if pool is None:
         return overview_report(fleet, name, sort)
-    part = replace(only_scope(fleet, pool), plan=plan_of(fleet).of_pool(pool))
+    part = replace(only_scope(fleet, pool), plan=plan_of(fleet).of_pool(pool, fleet.replicas))
     view = overview_report(part, name, sort, fleet)
     return replace(
         view, headline=scoped_title(view.headline, pool), context=replace(view.context, filters=((pages.POOL, pool),))
