@@ -21,6 +21,7 @@ from dashboard.views.table import Field, plain_value, to_data
 MOST_PLACES = 12  # pools or replicas that a line names
 MUCH_UNKNOWN = 4  # a list marks a finding that was not evaluated on a quarter of the replicas or more
 FINDINGS = "findings"  # one file has the findings of all lists
+SNIPPETS = {"flag": "Flag", "env": "Environment variable", "yaml": "YAML", "shell": "Command"}
 OR = "or"  # between snippets of which one is enough
 _CODE = re.compile(r"`([^`]+)`")
 
@@ -28,6 +29,11 @@ _CODE = re.compile(r"`([^`]+)`")
 def rule_title(rule: str) -> str:
     """Return the id and name of a rule, or only the id of an unknown rule."""
     return f"{rule} {BY_ID[rule].name}" if rule in BY_ID else rule
+
+
+def rule_step(rule: str) -> str:
+    """Return the first sentence of how to fix what a rule finds; empty for an unknown rule."""
+    return BY_ID[rule].page.fix.partition(". ")[0].rstrip(".") if rule in BY_ID else ""
 
 
 def rule_problem(rule: str) -> str:

@@ -45,6 +45,7 @@ from dashboard.views.finding_list import (
 )
 from dashboard.views.finding_text import (
     FINDINGS,
+    SNIPPETS,
     findings_data,
     pools_of,
     remarks,
@@ -79,7 +80,6 @@ LONGEST_VALUE = 160  # characters of a value; Compare has all of it
 COUNTED = ("engines.", "devices.")  # paths of computed numbers
 BYTES = ("bytes", "bytes_per_device")  # ends of those that are written as on Capacity
 ROUTER = "router"  # the holder of what a router was configured with
-SNIPPETS = {"flag": "Flag", "env": "Environment variable", "yaml": "YAML", "shell": "Command"}
 # The page of values that are not settings, by the first part of their path.
 PAGES = {"engines": pages.CAPACITY, "devices": pages.CAPACITY, "replicas": pages.REPLICAS, "findings": pages.FINDINGS}
 Choices = tuple[tuple[str, str], ...]  # parameters of the URL that links keep

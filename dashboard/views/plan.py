@@ -1,6 +1,7 @@
 """The fix plan: causes with their changes and predicted effect, on pages, in exports and on the command line."""
 
 import shlex
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -34,14 +35,14 @@ from dashboard.fleet.pieces import (
     to_plain,
 )
 from dashboard.rules.apply_method import IMAGE_FIRST, ApplyMethod, removable_text
-from dashboard.rules.findings import Finding, Severity
+from dashboard.rules.findings import Finding, Severity, Snippet
 from dashboard.views import pages
 from dashboard.views.blocks import Block, Entries, Entry, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
 from dashboard.views.filters import write_filter
 from dashboard.views.finding_list import text_of
-from dashboard.views.finding_text import rule_title, with_code
-from dashboard.views.names import MOST_NAMED, brief, names_of, replica_names, replica_text
+from dashboard.views.finding_text import SNIPPETS, rule_step, rule_title, with_code
+from dashboard.views.names import MOST_NAMED, brief, in_natural_order, names_of, replica_names, replica_text
 from dashboard.views.summary import count_read, found_text, no_findings_sentences
 from dashboard.views.table import Field, to_data
 
@@ -50,6 +51,7 @@ MOST_CAUSES = 5  # of the first screen
 MOST_OF_POOL = 3  # above the settings of Compare
 MOST_POOLS = 2  # of a title by name
 MOST_VALUES = 3  # flags and variables of a title
+MOST_STEPS = 5  # sentences and snippets of an action
 LONGEST = 60  # characters of a path in a sentence
 NOT_PREDICTED = "effect not predicted"
 READ_ONLY = "Nothing is changed from here: paste the change, restart the replicas, look again."
@@ -218,7 +220,8 @@ def title_of(cause: Cause) -> Text:
     pools = _pools_text(cause)
     if not cause.fixes:
         sentences = {each.remedy.sentence.partition(". ")[0].partition(": ")[0] for each in cause.findings}
-        what = with_code(sentences.pop().rstrip(".")) if len(sentences) == 1 else _without_stop(text_of(cause.findings))
+        step = sentences.pop().rstrip(".") if len(sentences) == 1 else rule_step(cause.findings[0].rule)
+        what = with_code(step) if step else _without_stop(text_of(cause.findings))
         return (*what, Piece(" · "), Piece(f"{count(len(cause.replicas), 'replica')}", Style.STRONG), *pools)
     fix = cause.fixes[0]
     number = Piece(count(len(fix.replicas), "replica"), Style.STRONG)
@@ -252,7 +255,7 @@ def _values_text(fix: Fix) -> Text:
 
 
 def _set_values(patches: Iterable[Patch]) -> list[str]:
-    """Return the flags, variables and image to set; the bare name of one that has several values."""
+    """Return the flags, variables and images to set; the bare name of a flag or variable that has several values."""
     found: dict[str, set[str]] = {}
     for each in patches:
         for name, *values in each.flags:
@@ -262,7 +265,7 @@ def _set_values(patches: Iterable[Patch]) -> list[str]:
                 text = f"{variable.name}={shlex.quote(variable.value)}"
                 found.setdefault(variable.name, set()).add(text)
         if each.image:
-            found.setdefault("image", set()).add(f"image: {each.image}")
+            found.setdefault(each.image, set()).add(f"image: {each.image}")
     return [next(iter(texts)) if len(texts) == 1 else name for name, texts in found.items()]
 
 
@@ -307,7 +310,7 @@ def cause_section(fleet: Fleet, cause: Cause, number: int = 0, *, is_short: bool
     blocks: list[Block] = [Paragraph(why_text(cause), Tone(cause.severity))]
     blocks.append(Paragraph(plain(" ".join(_effect_sentences(fleet, cause)))))
     if not cause.fixes:
-        blocks += _action_blocks(cause, replica_names(fleet))
+        blocks += _action_blocks(cause, replica_names(fleet), is_short=is_short)
     parts = []
     for place, fix in enumerate(cause.fixes):
         name = _choice_title(place, fix) if len(cause.fixes) > 1 else ""
@@ -344,15 +347,30 @@ def _choice_title(place: int, fix: Fix) -> str:
 
 def _group_blocks(fleet: Fleet, group: ChangeGroup, data: Callable[[], Table], *, is_short: bool) -> Iterator[Block]:
     names = replica_names(fleet)
-    number = Piece(count(len(group.replicas), "replica"), Style.STRONG)
-    yield Paragraph((number, Piece(": "), *replica_text(group.replicas, names, MOST_NAMED)))
+    yield _replicas_paragraph(group.replicas, names, is_short=is_short)
     entries = [Entry(Tone.PLAIN, plain(label), snippets=(text,)) for label, text in _pasted(group.patch)]
     more = [] if is_short else list(_kubernetes_texts(group.patch, [fleet.by_id[each] for each in group.replicas]))
-    if len(group.replicas) > 1:
-        more.append(("Names of the replicas", "\n".join(names_of(group.replicas, names))))
     entries += [Entry(Tone.PLAIN, plain(label), snippets=(text,), fold=label) for label, text in more]
+    entries += _names_entries(group.replicas, names, is_short=is_short)
     yield Entries(tuple(entries), data)
     yield from (Paragraph(plain(each)) for each in group_notes(group))
+
+
+def _replicas_paragraph(replicas: Sequence[str], names: Mapping[str, str], *, is_short: bool) -> Paragraph:
+    """Return how many replicas and which; only the number where all names follow."""
+    number = Piece(count(len(replicas), "replica"), Style.STRONG)
+    is_listed = is_short and len(replicas) > MOST_NAMED
+    return Paragraph((number, *(() if is_listed else (Piece(": "), *replica_text(replicas, names, MOST_NAMED)))))
+
+
+def _names_entries(replicas: Sequence[str], names: Mapping[str, str], *, is_short: bool) -> Iterator[Entry]:
+    """Yield names and addresses to copy; in short only names, where there are more than a line names."""
+    if is_short and len(replicas) <= MOST_NAMED:
+        return
+    labels = ("Name", "Address") if len(replicas) == 1 else ("Names of the replicas", "Addresses of the replicas")
+    lists = names_of(replicas, names), in_natural_order(replicas, names)
+    for label, lines in list(zip(labels, lists, strict=True))[: 1 if is_short else 2]:
+        yield Entry(Tone.PLAIN, plain(label), snippets=("\n".join(lines),), fold=label)
 
 
 def _pasted(patch: Patch) -> Iterator[tuple[str, str]]:
@@ -389,18 +407,21 @@ def group_notes(group: ChangeGroup) -> Sequence[str]:
     return [*notes, NOTHING_TO_PASTE] if patch.is_empty else notes
 
 
-def _action_blocks(cause: Cause, names: Mapping[str, str]) -> Iterator[Block]:
-    sentences = list(dict.fromkeys(each.remedy.sentence for each in cause.findings))
-    snippets = dict.fromkeys(snippet.text for each in cause.findings for snippet in each.remedy.snippets)
-    items = [Entry(Tone.PLAIN, with_code(each)) for each in sentences[:MOST_NAMED]]
-    items += [Entry(Tone.PLAIN, (), snippets=(each,)) for each in list(snippets)[:MOST_VALUES]]
-    if len(cause.replicas) > MOST_NAMED:
-        label, whole = "Names of the replicas", "\n".join(names_of(cause.replicas, names))
-        items.append(Entry(Tone.PLAIN, plain(label), snippets=(whole,), fold=label))
-    yield Entries(tuple(items), partial(_data, [cause]))
+def _action_blocks(cause: Cause, names: Mapping[str, str], *, is_short: bool) -> Iterator[Block]:
+    steps: dict[str, set[str]] = defaultdict(set)
+    snippets: dict[Snippet, set[str]] = defaultdict(set)
+    for each in cause.findings:
+        steps[each.remedy.sentence].update(each.replicas)
+        for snippet in each.remedy.snippets:
+            snippets[snippet].update(each.replicas)
     if cause.replicas:
-        number = count(len(cause.replicas), "replica")
-        yield Paragraph(plain(f"{number}: {shortlist(names_of(cause.replicas, names), MOST_NAMED)}."))
+        yield _replicas_paragraph(cause.replicas, names, is_short=is_short)
+    items = [Entry(Tone.PLAIN, with_code(each)) for each in list(steps)[:MOST_STEPS]]
+    for snippet, ids in list(snippets.items())[:MOST_STEPS]:
+        label = (Piece(f"{SNIPPETS[snippet.kind]} for ", Style.MUTED), *replica_text(ids, names))
+        items.append(Entry(Tone.PLAIN, label if ids else plain(SNIPPETS[snippet.kind]), snippets=(snippet.text,)))
+    items += _names_entries(cause.replicas, names, is_short=is_short) if cause.replicas else ()
+    yield Entries(tuple(items), partial(_data, [cause]))
 
 
 def _finding_entry(finding: Finding) -> Entry:

@@ -8,9 +8,10 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.causes import Plan
 from dashboard.analysis.plan import plan_of
 from dashboard.fleet.pieces import to_plain
+from dashboard.render.terminal import to_terminal
 from dashboard.views.blocks import Entries, Section
 from dashboard.views.overview import overview_report
-from dashboard.views.plan import MOST_CAUSES, cause_section, effect_text, plan_section, plan_text, title_of
+from dashboard.views.plan import MOST_CAUSES, cause_section, effect_text, plan_section, plan_text, plan_view, title_of
 from tests.analysis.whatif.pools import LARGER, pool_of
 from tests.builders import alike, document, fleet, replica
 from tests.views.walking import part
@@ -87,6 +88,44 @@ def test_a_title_says_what_to_set_and_what_to_remove(
     odd: dict[str, object], usual: dict[str, object], title: str
 ) -> None:
     assert any(each.endswith(title) for each in titles(pool_of({**BLOCKS, **odd}, {**BLOCKS, **usual})))
+
+
+def test_a_title_names_every_image(demo_fleet: Fleet) -> None:
+    image = "image: vllm/vllm-openai:v0.32"
+    assert any(each.endswith(f"with {image}.1 and {image}.0") for each in titles(demo_fleet))
+
+
+def test_an_action_with_several_steps_has_a_title_and_says_for_which_replicas_each_snippet_is(
+    demo_fleet: Fleet,
+) -> None:
+    cause = next(each for each in plan_of(demo_fleet).causes if each.key == "ID-05")
+    heads = [to_plain(each.head) for each in entries(cause_section(demo_fleet, cause)).items if each.snippets]
+
+    assert to_plain(title_of(cause)).startswith("Make vLLM readable at each address · 4 replicas")
+    assert [each for each in heads if each.startswith("YAML")] == [
+        "YAML for qwen3-8b-07",
+        "YAML for chat-70b-17",
+        "YAML for qwen3-8b-03",
+    ]
+
+
+@pytest.mark.parametrize("key", ["cache_config.block_size", "CP-01"])
+def test_the_name_and_address_of_a_single_replica_can_be_copied(demo_fleet: Fleet, key: str) -> None:
+    cause = next(each for each in plan_of(demo_fleet).causes if each.key == key)
+    section = cause_section(demo_fleet, cause)
+    sections = section.parts[:-1] or (section,)
+    copied = {each.fold: each.snippets for each in entries(sections[0]).items if each.fold}
+
+    (own,) = cause.replicas
+    assert copied["Name"] == (demo_fleet.by_id[own].name,)
+    assert copied["Address"] == (own,)
+
+
+def test_a_terminal_names_replicas_once_and_labels_each_snippet(demo_fleet: Fleet) -> None:
+    text = to_terminal(plan_view(demo_fleet, plan_of(demo_fleet), is_short=True), width=100, colour=False)
+
+    assert not [each for each in text.splitlines() if each.strip() == "·"]
+    assert "and 1 more" not in text
 
 
 def test_choices_are_named_in_their_order() -> None:

@@ -103,7 +103,7 @@ def replicas_not_read(fleet: FleetSubject) -> Iterator[Draft]:
           may differ. For a replica that answered in part the finding is info.
 
     How to fix:
-        Each kind of failure has its own remedy. The evidence lists the reason of each replica.
+        Make vLLM readable at each address. The remedy depends on the failure; the evidence has that of each replica.
 
     Exceptions:
         A vLLM that answers `/metrics`, `/version` and `/v1/models` without a configuration endpoint was read: no
