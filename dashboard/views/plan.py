@@ -76,7 +76,9 @@ def plan_section(fleet: Fleet, target: str = pages.OVERVIEW) -> Section:
     if not plan.causes:
         return Section(PLAN, "Fix plan", (_calm_paragraph(fleet),))
     every = Piece(f"All {count(len(fleet.inspection.findings), 'finding')}", link=page(pages.FINDINGS))
-    return _section("Fix plan", plan, [_brief(*each, target) for each in enumerate(plan.causes, 1)], every, MOST_CAUSES)
+    return _section(
+        "Fix plan", plan, [_brief(fleet, plan, *each, target) for each in enumerate(plan.causes, 1)], every, MOST_CAUSES
+    )
 
 
 def _calm_paragraph(fleet: Fleet) -> Paragraph:
@@ -92,10 +94,10 @@ def pool_section(fleet: Fleet, name: str) -> tuple[Section, ...]:
     plan, items = plan_of(fleet).of_pool(name, fleet.replicas), []
     members = plan.members or frozenset()
     for number, cause in enumerate(plan.causes, 1):
-        entry, total = _brief(number, cause, pages.COMPARE, ((pages.POOL, name),)), len(cause.replicas)
+        entry, total = _brief(fleet, plan, number, cause, pages.COMPARE, ((pages.POOL, name),)), len(cause.replicas)
         here = len(members.intersection(cause.replicas))
         rest = (Piece(f" · {here:,} of {total:,} in this pool", Style.MUTED),) if here < total else ()
-        items.append(replace(entry, head=(*entry.head, *rest), lines=()))  # one line: the verdict is above
+        items.append(replace(entry, head=(*entry.head, *rest), lines=entry.lines[1:]))  # the verdict is above
     own = sum(name in each.pools for each in fleet.inspection.findings)
     every = Piece(f"All {count(own, 'finding')}", link=page(pages.FINDINGS, pool=name))
     return (_section("Plan the fix", plan, items, every, MOST_OF_POOL),) if items else ()
@@ -148,9 +150,9 @@ def _data(causes: Iterable[Cause]) -> Table:
 
 def causes_section(fleet: Fleet, finding: Finding) -> tuple[Section, ...]:
     """Return the causes that end a finding, of which settings can end it; empty without any."""
-    numbered = enumerate(plan_of(fleet).causes, 1)
-    own = [(number, each) for number, each in numbered if each.fixes and finding in each.findings]
-    items = tuple(_brief(*each) for each in own)
+    plan = plan_of(fleet)
+    own = [each for each in enumerate(plan.causes, 1) if each[1].fixes and finding in each[1].findings]
+    items = tuple(_brief(fleet, plan, *each) for each in own)
     return (Section(PLAN, "Fix plan", (Entries(items, test_id="cause"),)),) if own else ()
 
 
@@ -167,7 +169,7 @@ def plan_view(fleet: Fleet, plan: Plan, pool: str = "", *, is_short: bool = Fals
 
 def cause_view(fleet: Fleet, cause: Cause) -> View:
     """Return one cause alone: for its dialog, and as Markdown for a ticket."""
-    section = cause_section(fleet, cause)
+    section = cause_section(fleet, plan_of(fleet), cause)
     parts = (replace(section, title="", parts=()), *section.parts)
     return View(section.title, "", "", context_of(fleet), parts)
 
@@ -181,7 +183,7 @@ def changes_section(fleet: Fleet, plan: Plan) -> tuple[Section, ...]:
 
 def _cause_sections(fleet: Fleet, plan: Plan, *, is_short: bool) -> tuple[Section, ...]:
     causes = enumerate(plan.causes, 1)
-    return tuple(cause_section(fleet, each, number, is_short=is_short) for number, each in causes)
+    return tuple(cause_section(fleet, plan, each, number, is_short=is_short) for number, each in causes)
 
 
 def plan_text(plan: Plan) -> str:
@@ -203,15 +205,56 @@ def plan_text(plan: Plan) -> str:
     return f"{text}; {count(len(own), 'replica')} to restart{outside}"
 
 
-def _brief(number: int, cause: Cause, target: str = pages.OVERVIEW, choices: Choices = ()) -> Entry:
+def _brief(
+    fleet: Fleet, plan: Plan, number: int, cause: Cause, target: str = pages.OVERVIEW, choices: Choices = ()
+) -> Entry:
     """Return a line that opens a cause on the `target` page with these choices, or its section of an export."""
     return Entry(
         tone=Tone(cause.severity),
         head=title_of(cause),
         side=effect_text(cause),
-        lines=(why_text(cause),),
-        link=Link(Kind.PAGE, target, choices=(*choices, (pages.CAUSE, cause.key)), anchor=f"cause-{number}"),
+        lines=(why_text(cause), *filter(None, [_shared_text(fleet, plan, cause, target, choices)])),
+        link=_link(number, cause, target, choices),
         where=str(number),
+    )
+
+
+def _link(number: int, cause: Cause, target: str, choices: Choices) -> Link:
+    return Link(Kind.PAGE, target, choices=(*choices, (pages.CAUSE, cause.key)), anchor=f"cause-{number}")
+
+
+def _shared_text(
+    fleet: Fleet,
+    plan: Plan,
+    cause: Cause,
+    target: str = pages.OVERVIEW,
+    choices: Choices = (),
+    *,
+    is_numbered: bool = True,
+) -> Text:
+    """Return which other causes restart the same replicas, by number in the plan or by title; empty without any."""
+    others = [
+        each
+        for each in enumerate(plan.causes, 1)
+        if each[1].key != cause.key and not cause.restarts.isdisjoint(each[1].restarts)
+    ]
+    if not others:
+        return ()
+    shared = {replica for _, each in others for replica in cause.restarts & each.restarts}
+    few = len(shared) <= MOST_NAMED
+    which = replica_text(shared, replica_names(fleet)) if few else plain(f"{len(shared):,} of its replicas")
+    links = [
+        (Piece(str(number) if is_numbered else to_plain(title_of(each)), link=_link(number, each, target, choices)),)
+        for number, each in others
+    ]
+    verb = "restarts" if len(others) == 1 else "restart"
+    of_each = "" if len(shared) == 1 else " of each"
+    return (
+        Piece(f"{count(len(others), 'more cause')} {verb} "),
+        *which,
+        Piece(": "),
+        *join_texts(links),
+        Piece(f". One restart{of_each} applies all changes."),
     )
 
 
@@ -300,7 +343,7 @@ def span_text(least: int, most: int) -> str:
     return " to ".join(dict.fromkeys(f"{sign}{size}" for sign, size in zip(signs, sizes, strict=True)))
 
 
-def cause_section(fleet: Fleet, cause: Cause, number: int = 0, *, is_short: bool = False) -> Section:
+def cause_section(fleet: Fleet, plan: Plan, cause: Cause, number: int = 0, *, is_short: bool = False) -> Section:
     """Return one cause: why, what is predicted, what to change where, and its findings.
 
     Its `number` is that in the plan; 0 for one that is shown alone. `is_short`: without sections below, without
@@ -309,6 +352,8 @@ def cause_section(fleet: Fleet, cause: Cause, number: int = 0, *, is_short: bool
     anchor, title, data = f"cause-{number}", to_plain(title_of(cause)), partial(_data, [cause])
     blocks: list[Block] = [Paragraph(why_text(cause), Tone(cause.severity))]
     blocks.append(Paragraph(plain(" ".join(_effect_sentences(fleet, cause)))))
+    if shared := _shared_text(fleet, plan, cause, is_numbered=number > 0):
+        blocks.append(Paragraph(shared))
     if not cause.fixes:
         blocks += _action_blocks(cause, replica_names(fleet), is_short=is_short)
     parts = []

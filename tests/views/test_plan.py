@@ -7,11 +7,21 @@ import pytest
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.causes import Plan
 from dashboard.analysis.plan import plan_of
-from dashboard.fleet.pieces import to_plain
+from dashboard.fleet.pieces import Kind, to_plain
+from dashboard.render.markdown import to_markdown
 from dashboard.render.terminal import to_terminal
 from dashboard.views.blocks import Entries, Section
 from dashboard.views.overview import overview_report
-from dashboard.views.plan import MOST_CAUSES, cause_section, effect_text, plan_section, plan_text, plan_view, title_of
+from dashboard.views.plan import (
+    MOST_CAUSES,
+    cause_section,
+    cause_view,
+    effect_text,
+    plan_section,
+    plan_text,
+    plan_view,
+    title_of,
+)
 from tests.analysis.whatif.pools import LARGER, pool_of
 from tests.builders import alike, document, fleet, replica
 from tests.views.walking import part
@@ -99,7 +109,11 @@ def test_an_action_with_several_steps_has_a_title_and_says_for_which_replicas_ea
     demo_fleet: Fleet,
 ) -> None:
     cause = next(each for each in plan_of(demo_fleet).causes if each.key == "ID-05")
-    heads = [to_plain(each.head) for each in entries(cause_section(demo_fleet, cause)).items if each.snippets]
+    heads = [
+        to_plain(each.head)
+        for each in entries(cause_section(demo_fleet, plan_of(demo_fleet), cause)).items
+        if each.snippets
+    ]
 
     assert to_plain(title_of(cause)).startswith("Make vLLM readable at each address · 4 replicas")
     assert [each for each in heads if each.startswith("YAML")] == [
@@ -112,7 +126,7 @@ def test_an_action_with_several_steps_has_a_title_and_says_for_which_replicas_ea
 @pytest.mark.parametrize("key", ["cache_config.block_size", "CP-01"])
 def test_the_name_and_address_of_a_single_replica_can_be_copied(demo_fleet: Fleet, key: str) -> None:
     cause = next(each for each in plan_of(demo_fleet).causes if each.key == key)
-    section = cause_section(demo_fleet, cause)
+    section = cause_section(demo_fleet, plan_of(demo_fleet), cause)
     sections = section.parts[:-1] or (section,)
     copied = {each.fold: each.snippets for each in entries(sections[0]).items if each.fold}
 
@@ -128,11 +142,22 @@ def test_a_terminal_names_replicas_once_and_labels_each_snippet(demo_fleet: Flee
     assert "and 1 more" not in text
 
 
+def test_a_cause_names_the_others_that_restart_the_same_replica(demo_fleet: Fleet) -> None:
+    cause = plan_of(demo_fleet).causes[0]
+    row = entries(plan_section(demo_fleet)).items[0].lines[1]
+    alone = to_markdown(cause_view(demo_fleet, cause))
+
+    assert to_plain(row) == "3 more causes restart chat-70b-04: 10, 11 and 13. One restart applies all changes."
+    links = [each.link for each in row if each.link and each.link.kind is Kind.PAGE]
+    assert [each.choices[-1][1] for each in links] == [plan_of(demo_fleet).causes[each].key for each in (9, 10, 12)]
+    assert "Restart 1 replica of chat-70b with --max-logprobs 20. One restart applies all changes." in alone
+
+
 def test_choices_are_named_in_their_order() -> None:
     found = pool_of(LARGER, BLOCKS, number=1)
     (cause,) = (each for each in plan_of(found).causes if each.fixes)
 
-    shown = [each.title for each in cause_section(found, cause).parts if not each.is_aside]
+    shown = [each.title for each in cause_section(found, plan_of(found), cause).parts if not each.is_aside]
     assert shown == ["Recommended: with --block-size 16", "Or: with --block-size 32"]
 
 
