@@ -39,7 +39,15 @@ function goBack(finding, tries = TRIES) {
   focused(link);
 }
 
+// What was saved or undone stays in view while the page above it is drawn again.
+function keepInView(tries = TRIES) {
+  document.querySelector(".st-key-acceptance")?.scrollIntoView({ block: "nearest" });
+  if (tries) setTimeout(keepInView, PAUSE, tries - 1);
+}
+
 export default function ({ data, parentElement }) {
+  if (parentElement.fleetChanges < data.changes) keepInView();
+  parentElement.fleetChanges = data.changes;
   const before = parentElement.fleetRevealed;
   if (before === data.finding) return;
   parentElement.fleetRevealed = data.finding;

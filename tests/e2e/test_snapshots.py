@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import yaml
 from playwright.sync_api import Browser, FloatRect, Page, expect
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.config import load_options
+from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.store.opening import configured_snapshots
 from dashboard.store.snapshots import Snapshots
 from tests.browser import settle, tab, visit
@@ -246,3 +248,29 @@ def test_the_menu_of_a_phone_lies_above_the_header(browser: Browser, frozen_url:
         page.get_by_test_id("stExpandSidebarButton").click()
         page.get_by_test_id("stSidebar").get_by_role("link", name="Overview").click(timeout=3_000)
         expect(page).to_have_title(re.compile("^Overview"))
+
+
+@pytest.fixture
+def accepting(tmp_path: Path) -> Iterator[str]:
+    """A dashboard of a live fleet that saves acceptances."""
+    file, fleet = tmp_path / "fleet.yaml", default_fleet(6)
+    with in_thread(fleet) as server:
+        addresses = [entry["targets"][0] for entry in targets(server.fleet, server.port)]
+        file.write_text(yaml.safe_dump({"targets": addresses, "suppressions_file": "accepted.yaml"}))
+        with dashboard_on(file) as url:
+            yield url
+
+
+def test_enter_saves_an_acceptance_and_its_undo_stays_in_view(accepting: str, page: Page) -> None:
+    visit(page, f"{accepting}/findings")
+    page.set_viewport_size({"width": 1024, "height": 400})
+    page.locator(".findings .what a").first.click()
+    page.get_by_text("Accept this finding", exact=True).click()
+    page.get_by_label("Owner").fill("ann")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_text("Enter owner and reason.")).to_be_visible()
+    page.get_by_label("Reason").fill("canary")
+    page.get_by_label("Reason").press("Enter")
+    expect(page.get_by_text("by ann.")).to_be_in_viewport()
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("Accept this finding", exact=True)).to_be_in_viewport()

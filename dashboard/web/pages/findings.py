@@ -45,6 +45,7 @@ LONGEST_FIELD = 200  # characters of an owner or a reason
 PRESETS = (7, 30, 90)  # days of an acceptance
 NO_OWNER, NO_REASON = "OWNER", "REASON"  # to replace in the entry
 ACCEPTED = "Pages, metrics and <code>check</code> honor the entry until its date."
+CHANGES = "acceptance_changes"  # how many the visitor made: each scrolls to its result
 ACCEPT, UNDO = "accept", "undo_accept"  # in the audit log
 IN_SEVERAL = "A rule can be in several lists: passed for one pool, skipped for another."
 
@@ -98,7 +99,8 @@ def draw_findings(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> No
     key = st.query_params.get(pages.FINDING)
     opened = known.find(key) if key else None
     with st.container(key="findings_reveal"):  # scrolls the list to the entry that is open, or was open before
-        _reveal(key="findings_reveal_open", data={"finding": opened.key if opened else None})
+        changes = st.session_state.get(CHANGES, 0)
+        _reveal(key="findings_reveal_open", data={"finding": opened.key if opened else None, "changes": changes})
     if opened is None:
         if key:
             st.html(draw.html_of([missing_finding(_choices())]))
@@ -113,10 +115,11 @@ def draw_findings(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> No
         draw.draw_blocks(section.blocks, "finding")
         parts = draw.prepare_sections(section.parts, 3)
         draw.open_link(draw.draw_prepared(parts, f"finding_parts_{opened.key}"))
-        if opened.finding.suppression is None:
-            _draw_acceptance(fleet, opened)
-        else:
-            _draw_undo(opened.finding.suppression, opened.key)
+        with st.container(key="acceptance"):
+            if opened.finding.suppression is None:
+                _draw_acceptance(fleet, opened)
+            else:
+                _draw_undo(opened.finding.suppression, opened.key)
 
 
 def _acceptance_file() -> Path | None:
@@ -152,51 +155,44 @@ def _apply(action: str, entry: Suppression, change: Callable[[str], None]) -> No
     except OptionsError as error:
         st.html(markup.notice("warning", f"{markup.glyph('warning', 'warning:')} {markup.text(str(error))}"))
         return
+    st.session_state[CHANGES] = st.session_state.get(CHANGES, 0) + 1
     st.toast(f"Accepted until {entry.until}" if action == ACCEPT else "Acceptance undone")
     st.rerun()
 
 
 def _draw_acceptance(fleet: Fleet, listed: ListedFinding) -> None:
     """Draw the form that accepts a finding until a date: its entry for fleet.yaml, and what else that would cover."""
-    finding = listed.finding
+    finding, file = listed.finding, _acceptance_file()
     with st.expander("Accept this finding"):
         entries = scopes(fleet, finding)
         scope = st.radio("Scope", list(entries), key=f"accept_scope_{listed.key}", format_func=one_line)
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-            owner = st.text_input("Owner", key=f"accept_owner_{listed.key}", max_chars=LONGEST_FIELD, width=160)
             name = f"accept_until_{listed.key}"
             until = st.date_input("Until", default_until(service.now().date()), key=name, width=150)
             for days in PRESETS:
                 st.button(f"{days} days", key=f"{name}_{days}", on_click=_set_until, args=(name, days))
-        reason = st.text_input("Reason", key=f"accept_reason_{listed.key}", max_chars=LONGEST_FIELD)
+        with st.form(f"accept_form_{listed.key}", border=False) if file else st.container():
+            owner = st.text_input("Owner", key=f"accept_owner_{listed.key}", max_chars=LONGEST_FIELD).strip()
+            reason = st.text_input("Reason", key=f"accept_reason_{listed.key}", max_chars=LONGEST_FIELD).strip()
+            missing = st.empty()
+            is_saved = bool(file) and st.form_submit_button("Save", key=f"accept_save_{listed.key}")
+            if is_saved and not (owner and reason):
+                missing.html(markup.notice("warning", f"{markup.glyph('warning', 'warning:')} Enter owner and reason."))
         if not isinstance(until, date):
             return
-        is_complete = bool(owner.strip() and reason.strip())
-        owner, reason = owner.strip() or NO_OWNER, reason.strip() or NO_REASON
-        entry = replace(entries[str(scope)], until=until, owner=owner, reason=reason)
+        entry = replace(entries[str(scope)], until=until, owner=owner or NO_OWNER, reason=reason or NO_REASON)
         st.html(f"<p>{markup.text(covered_text(fleet, finding, entry))}</p>")
         st.html(markup.pasted(suppression_yaml(entry)))
-        _draw_save(entry, listed.key, is_complete=is_complete)
+        options = service.options()
+        name = file.name if file else str(options.file if options else DEFAULT_FILE)
+        adds = "Save adds the entry to" if file else "Add the entry to"
+        st.html(f'<div class="foot">{adds} {markup.text(name)}. {ACCEPTED}</div>')
+        if file and is_saved and owner and reason:
+            _apply(ACCEPT, entry, lambda author: save_acceptance(file, entry, author, service.utc_now()))
 
 
 def _set_until(name: str, days: int) -> None:
     st.session_state[name] = default_until(service.now().date(), days)
-
-
-def _draw_save(entry: Suppression, key: str, *, is_complete: bool) -> None:
-    """Draw the button that saves an entry where `suppressions_file` allows it, else where to add it."""
-    file = _acceptance_file()
-    if file is None:
-        options = service.options()
-        name = options.file if options else DEFAULT_FILE
-        st.html(f'<div class="foot">Add the entry to {markup.text(name)}. {ACCEPTED}</div>')
-        return
-    if st.button("Save", key=f"accept_save_{key}", disabled=not is_complete):
-        _apply(ACCEPT, entry, lambda author: save_acceptance(file, entry, author, service.utc_now()))
-        return
-    if not is_complete:
-        st.html('<div class="foot">Enter owner and reason.</div>')
-    st.html(f'<div class="foot">Save adds the entry to {markup.text(file.name)}. {ACCEPTED}</div>')
 
 
 def draw_rules(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> None:
