@@ -1,21 +1,24 @@
-"""The search of every page: pages, pools, replicas, versions, settings, rules and findings that match some words."""
+"""The search of every page: pages, pools, replicas, versions, settings, rules, findings, snapshots with some words."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState
-from dashboard.fleet.formatting import count, end_cut, joined, natural
+from dashboard.fleet.formatting import count, end_cut, joined, natural, short_id
 from dashboard.fleet.pieces import Kind, Link, page
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import Severity
+from dashboard.store.packing import StoredSnapshot
 from dashboard.views import pages
 from dashboard.views.chosen_columns import MOST_CHOSEN, write_chosen
 from dashboard.views.filters import write_filter
 from dashboard.views.finding_list import FindingList
 from dashboard.views.finding_text import rule_title
 from dashboard.views.names import brief
+from dashboard.views.setting import similar_settings
+from dashboard.views.snapshots import describe_snapshot
 
 MOST_HITS = 6  # of one kind
 MOST_POOLS = 100  # in the list of scopes
@@ -47,10 +50,13 @@ class HitGroup(NamedTuple):
     more: int = 0
 
 
-def search_hits(fleet: Fleet, text: str, known: FindingList) -> tuple[HitGroup, ...]:
+def search_hits(
+    fleet: Fleet, text: str, known: FindingList, snapshots: Sequence[StoredSnapshot] = ()
+) -> tuple[HitGroup, ...]:
     """Return what matches every word of a text, the group with the best hit first; suggestions for an empty text.
 
-    `known` are the findings of the fleet. A hit whose short name equals the text is better than one that begins so.
+    Where nothing matches, similar settings are suggested. `known` are the findings of the fleet. A hit whose short
+    name equals the text is better than one that begins so.
     """
     words = text.lower().split()
     if not words:
@@ -61,10 +67,12 @@ def search_hits(fleet: Fleet, text: str, known: FindingList) -> tuple[HitGroup, 
         return 0 if hit.typed == typed else 1 if hit.typed.startswith(typed) else 2
 
     groups = [HitGroup("Compare", chosen)] if (chosen := tuple(_compared(fleet, text))) else []
-    for title, hits in _kinds(fleet, known):
+    for title, hits in (*_kinds(fleet, known), ("Snapshots", lambda: _snapshots(snapshots))):
         found = sorted((each for each in hits() if all(word in each.searched for word in words)), key=rank)
         if found:
             groups.append(HitGroup(title, tuple(found[:MOST_HITS]), max(len(found) - MOST_HITS, 0)))
+    if not groups and (similar := similar_settings(fleet, typed)):
+        return (HitGroup("Similar settings", tuple(_setting(path) for path in similar)),)
     return tuple(sorted(groups, key=lambda group: rank(group.hits[0])))
 
 
@@ -118,6 +126,7 @@ def _pages() -> Iterator[Hit]:
     for name, title in pages.TITLES.items():
         if name != pages.REPLICA_PAGE:  # it needs a replica
             yield Hit(title, "", page(name), title.lower(), title.lower())
+    yield Hit("Review", "meeting mode", page(pages.REVIEW, **{pages.MEETING: "1"}), "review meeting mode", "meeting")
 
 
 def _pools(fleet: Fleet) -> Iterator[Hit]:
@@ -151,8 +160,19 @@ def _settings(fleet: Fleet) -> Iterator[Hit]:
     paths = {path for document in fleet.documents.values() for path in document.settings}
     for path in sorted(paths, key=lambda each: (-differing[each], each)):
         remark = f"differs in {count(differing[path], 'pool')}" if differing[path] else ""
-        link = page(pages.SETTINGS, **{pages.PATH: path})
-        yield Hit(path, remark, link, path.lower(), path.lower().rpartition(".")[2])
+        yield _setting(path, remark)
+
+
+def _setting(path: str, remark: str = "") -> Hit:
+    link = page(pages.SETTINGS, **{pages.PATH: path})
+    return Hit(path, remark, link, path.lower(), path.lower().rpartition(".")[2])
+
+
+def _snapshots(known: Iterable[StoredSnapshot]) -> Iterator[Hit]:
+    for each in known:
+        link = page(pages.OVERVIEW, **{pages.SNAPSHOT: short_id(each.id)})
+        name = describe_snapshot(each)
+        yield Hit(name, each.metadata.fleet, link, f"{name} {each.id} {each.metadata.fleet}".lower(), short_id(each.id))
 
 
 def _findings(known: FindingList) -> Iterator[Hit]:

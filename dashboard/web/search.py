@@ -5,6 +5,7 @@ from typing import Any
 
 import streamlit as st
 
+from dashboard import service
 from dashboard.fleet.pieces import Link
 from dashboard.views import pages
 from dashboard.views.search import Hit, HitGroup, scope_hits, search_hits
@@ -43,7 +44,7 @@ def answer(page: str, question: dict[str, Any]) -> dict[str, Any]:
         groups = scope_hits(fleet, text, links.scope())
         urls = [[links.scoped(page, hit.link.key) for hit in group.hits] for group in groups]
     else:
-        groups = search_hits(fleet, text, known_findings(fleet))
+        groups = search_hits(fleet, text, known_findings(fleet), service.snapshots().all() if text.strip() else ())
         urls = [[_url(hit) for hit in group.hits] for group in groups]
     return {"number": question.get("number"), "groups": [_shown(*each) for each in zip(groups, urls, strict=True)]}
 

@@ -4,6 +4,7 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.fleet.pieces import Kind, Link
+from dashboard.store.packing import StoredSnapshot, describe_fleet
 from dashboard.views.chosen_columns import write_chosen
 from dashboard.views.finding_list import list_findings
 from dashboard.views.search import ALL_POOLS, MOST_HITS, HitGroup, scope_hits, search_hits
@@ -63,6 +64,22 @@ def test_the_thing_whose_name_is_typed_is_the_first_hit(built: Fleet, text: str,
 def test_every_word_has_to_match(built: Fleet) -> None:
     assert names(built, "cache_config block_size")["Settings"][0] == SIZE
     assert names(built, "zebra quagga") == {}
+
+
+def test_where_nothing_matches_similar_settings_are_suggested(built: Fleet) -> None:
+    assert names(built, "blok_size") == {"Similar settings": [SIZE]}
+
+
+def test_a_snapshot_is_found_by_its_id_and_its_name(built: Fleet) -> None:
+    kept = StoredSnapshot("3fa9c01b2e77", describe_fleet(built, "before", NOW), 0)
+    for text in ("3fa9c01b2e", "before"):
+        (group,) = search_hits(built, text, list_findings(built), [kept])
+        assert (group.title, group.hits[0].link.choices) == ("Snapshots", (("snapshot", "3fa9c01b2e"),))
+
+
+def test_the_meeting_mode_is_found(built: Fleet) -> None:
+    assert targets(built, "meeting", "Pages") == [Link(Kind.PAGE, "review", choices=(("meeting", "1"),))]
+    assert targets(built, "review", "Pages")[0] == Link(Kind.PAGE, "review")
 
 
 def test_differing_settings_are_first_and_further_hits_are_counted(built: Fleet) -> None:
