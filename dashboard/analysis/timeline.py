@@ -222,7 +222,7 @@ def _moves_to(
         ):
             old = _old_version(losses, group, moved)
             kind = MarkKind.ROLLOUT if old else MarkKind.SETTINGS
-            text = f"rollout {old} → {group.version}" if old else str(kind)
+            text = f"rollout {old} -> {group.version}" if old else str(kind)
             yield TimelineMark(kind, begin, end, (group.pool,), text, moved), loading < left
 
 

@@ -55,7 +55,7 @@ def overview_report(fleet: Fleet, name: str = "", sort: str = "", whole: Fleet |
     """
     unread = incomplete_replicas(fleet)
     pools = pools_by_urgency(fleet)
-    parts = [Section(NUMBERS, "Summary", (Figures(summary_figures(fleet)),)), plan_section(fleet)]
+    parts = [Section(NUMBERS, "Summary", (Figures(summary_figures(fleet, page(pages.REVIEW))),)), plan_section(fleet)]
     if fleet.pools:
         note = (Piece("one cell per replica, by its worst finding "), Piece("As a table", link=page(pages.REPLICAS)))
         parts.append(Section(MAP, "Fleet", (fleet_map(fleet, pools),), note=note))
@@ -71,10 +71,10 @@ def overview_report(fleet: Fleet, name: str = "", sort: str = "", whole: Fleet |
     )
 
 
-def summary_figures(fleet: Fleet) -> tuple[Figure, ...]:
-    """Return the figures next to the headline: what its lead does not count."""
+def summary_figures(fleet: Fleet, rollouts_link: Link | None = None) -> tuple[Figure, ...]:
+    """Return the figures next to the headline: what its lead does not count. The review lists the rollouts."""
     rollouts = len(fleet.inspection.rollouts)
-    progress = Figure("Rollouts", f"{rollouts:,}", "in progress", link=page(pages.CHANGES))
+    progress = Figure("Rollouts", f"{rollouts:,}", "in progress", link=rollouts_link)
     return (*([progress] if rollouts else []), _capacity(fleet))
 
 

@@ -207,7 +207,9 @@ def worst_by_path(inspection: Inspection, pool: str) -> dict[str, Severity]:
 
 def head_text(pool: Pool, members: Sequence[Replica], domain: Domain | None) -> str:
     """Return replicas, cohorts, role, devices, router and store of a pool in one line."""
-    parts = [f"{count(len(pool.replicas), 'replica')} in {count(len(pool.cohorts), 'cohort')}"]
+    read = sum(len(each.replicas) for each in pool.cohorts)
+    some = f"{read:,} of " if read < len(pool.replicas) else ""
+    parts = [f"{some}{count(len(pool.replicas), 'replica')} in {count(len(pool.cohorts), 'cohort')}"]
     parts += [str(pool.role)] if pool.role != "both" else []
     parts += [device_words(members), *(shared_texts(domain) if domain else ())]
     return " · ".join(filter(None, parts))

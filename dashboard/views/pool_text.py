@@ -71,7 +71,7 @@ def shared_texts(domain: Domain) -> list[str]:
 def rollout_text(rollout: Rollout) -> str:
     moved = f"{len(rollout.replicas):,} of {count(rollout.total, 'replica')}"
     return (
-        f"Rollout {rollout.old} → {rollout.new}: {moved} moved, the last one started {iso(rollout.last)}. "
+        f"Rollout {rollout.old} -> {rollout.new}: {moved} moved, the last one started {iso(rollout.last)}. "
         "Severity is one step lower during a rollout."
     )
 
@@ -329,9 +329,9 @@ def pools_by_urgency(fleet: Fleet) -> list[Pool]:
 
 
 def versions_text(members: Iterable[Replica]) -> str:
-    """Write the versions of some replicas, the lowest first: `0.31.0 → 0.32.0`; empty if none is known."""
+    """Write the versions of some replicas, the lowest first: `0.31.0 -> 0.32.0`; empty if none is known."""
     versions = sorted({replica.version for replica in members if replica.version}, key=_version_key)
-    return " → ".join(versions if len(versions) <= MOST_VERSIONS else [versions[0], "…", versions[-1]])
+    return " -> ".join(versions if len(versions) <= MOST_VERSIONS else [versions[0], "…", versions[-1]])
 
 
 def _version_key(version: str) -> list[tuple[bool, int, str]]:

@@ -149,7 +149,10 @@ def replicas_report(
     unread = unread_entries(each for each in incomplete_replicas(fleet) if each.id in shown)
     none = Paragraph(plain("No replica matches the filters."))
     members = tuple(each for each in fleet.replicas if choice.pool in {None, each.pool})
-    limited, pools = replace(fleet, replicas=members), "" if choice.pool else f", {count(len(fleet.pools), 'pool')}"
+    limited, pools = (
+        replace(fleet, replicas=members),
+        "" if choice.pool else f", {count(rows['pool'].nunique(), 'pool')}",
+    )
     columns = ", ".join(choice.columns)
     filters = {"search": choice.search.text, "pool": choice.pool, "sort": choice.sort, "columns": columns}
     kept = {SEARCH: choice.search.text, COLUMNS: ",".join(choice.columns)}

@@ -10,6 +10,7 @@ from dashboard.fleet import Pool, Replica, ReplicaState
 from dashboard.fleet.formatting import count, joined
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import Finding, Inspection, Outcome, OutcomeKind, Severity, Tally
+from dashboard.rules.identity.flapping import ONE_POLL
 from dashboard.rules.registry import Scope
 from dashboard.views.finding_text import answered
 from dashboard.views.names import brief
@@ -203,13 +204,15 @@ def every_outcome(inspection: Inspection) -> tuple[Outcome, ...]:
 
 
 def rules_text(inspection: Inspection) -> str:
-    """Return `68 rules: 61 evaluated (10 partially), 1 skipped, 6 n/a`."""
+    """Return `68 rules: 61 evaluated (10 partially), 1 skipped, 6 n/a (4 need the history)`."""
     counts = rule_coverage(inspection)
     partially = f" ({counts.partially:,} partially)" if counts.partially else ""
     parts = [f"{counts.evaluated:,} evaluated{partially}"]
     parts += [f"{counts.skipped:,} skipped"] if counts.skipped else []
     parts += [count(counts.errors, "error")] if counts.errors else []
-    parts += [f"{counts.not_applicable:,} n/a"] if counts.not_applicable else []
+    past = len({each.rule for each in inspection.outcomes if each.reason == ONE_POLL})
+    need = f" ({past:,} {'needs' if past == 1 else 'need'} the history)" if past else ""
+    parts += [f"{counts.not_applicable:,} n/a{need}"] if counts.not_applicable else []
     return f"{count(len(ALL_RULES), 'rule')}: {', '.join(parts)}"
 
 

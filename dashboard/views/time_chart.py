@@ -180,7 +180,7 @@ def range_text(since: datetime, until: datetime) -> str:
 
 
 def mark_line(mark: TimelineMark) -> str:
-    """Write a mark: `15 Nov 11:42 UTC, chat-70b: rollout 0.31.0 → 0.32.0 (16/16)`."""
+    """Write a mark: `15 Nov 11:42 UTC, chat-70b: rollout 0.31.0 -> 0.32.0 (16/16)`."""
     pools = ", ".join(filter(None, mark.pools))
     happened = {MarkKind.CRITICAL: "new critical: ", MarkKind.WARNING: "new warning: ", MarkKind.ENDED: "fixed: "}
     word = "" if mark.before else happened.get(mark.kind, "")

@@ -25,14 +25,14 @@ from dashboard.views.finding_text import answered
 from dashboard.views.scope import outside_text
 from dashboard.views.setting import other_values
 from dashboard.web import links, markup, search, state
-from dashboard.web.sides import SIDES, Sides, past_times
+from dashboard.web.sides import FIRST_POLL, SIDES, Sides, past_times
 
 TICK_SECONDS = 5  # between looks for a newer fleet; a look costs a few milliseconds
 LARGE_FLEET = 1_000  # replicas; with more the counts are too long for the time beside them in a narrow header
 STALE_INTERVALS = 3  # poll intervals after which data is called stale
 LONGEST_FILTER = 60  # characters of a choice: anybody can write one into a URL
 FOLLOWS = "Shows the polls of another instance."
-SINCE = {"1 h ago": "last hour", "24 h ago": "last day", "7 d ago": "last 7 days"}
+SINCE = {"1 h ago": "last hour", "24 h ago": "last day", "7 d ago": "last 7 days", FIRST_POLL: "start of the history"}
 DAY, CLOCK = "past_day", "past_clock"  # keys of the session
 STEP = timedelta(minutes=1)
 _STILL = Path(__file__).with_name("still.css").read_text(encoding="utf-8")

@@ -94,7 +94,7 @@ def test_a_rollout_is_one_mark_from_its_first_to_its_last_replica() -> None:
     old = group("a", OLD, (0, 4), (60, 3), (70, 2), (200, 1), (210, 0))
     new = group("b", NEW, (0, 0), (60, 1), (70, 2), (200, 3), (210, 4))
 
-    assert texts(old, new) == [("rollout 0.31.0 → 0.32.0 (4/4)", at(60), at(210))]
+    assert texts(old, new) == [("rollout 0.31.0 -> 0.32.0 (4/4)", at(60), at(210))]
     (mark,) = moves([old, new])
     assert (mark.kind, mark.pools, mark.number) == (MarkKind.ROLLOUT, ("chat",), 4)
 
@@ -102,21 +102,21 @@ def test_a_rollout_is_one_mark_from_its_first_to_its_last_replica() -> None:
 def test_a_rollout_that_stands_still_ends_at_its_last_replica() -> None:
     old, new = group("a", OLD, (0, 7), (60, 6)), group("b", NEW, (0, 0), (60, 1))
 
-    assert texts(old, new) == [("rollout 0.31.0 → 0.32.0 (1/7)", at(60), at(60))]
+    assert texts(old, new) == [("rollout 0.31.0 -> 0.32.0 (1/7)", at(60), at(60))]
 
 
 def test_replicas_that_are_down_on_their_way_belong_to_the_rollout() -> None:
     old = group("a", OLD, (0, 2), (60, 1), (100, 0))
     new = group("b", NEW, (0, 0), (80, 1), (120, 2))
 
-    assert texts(old, new) == [("rollout 0.31.0 → 0.32.0 (2/2)", at(80), at(120))]
+    assert texts(old, new) == [("rollout 0.31.0 -> 0.32.0 (2/2)", at(80), at(120))]
 
 
 def test_a_rollout_into_several_cohorts_is_one_rollout() -> None:
     old = group("a", OLD, (0, 4), (60, 2), (70, 0))
     both = group("b", NEW, (0, 0), (60, 2)), group("c", NEW, (0, 0), (70, 2))
 
-    assert texts(old, *both) == [("rollout 0.31.0 → 0.32.0 (4/4)", at(60), at(70))]
+    assert texts(old, *both) == [("rollout 0.31.0 -> 0.32.0 (4/4)", at(60), at(70))]
 
 
 def test_a_change_of_settings_names_no_version() -> None:
@@ -142,10 +142,10 @@ def test_rollouts_of_several_pools_and_of_another_day_are_several() -> None:
     ]
 
     assert sorted((each.pools[0], each.text) for each in moves(groups)) == [
-        ("chat", "rollout 0.31.0 → 0.32.0 (2/2)"),
-        ("chat", "rollout 0.32.0 → 0.31.0 (2/2)"),
-        ("embed", "rollout 0.31.0 → 0.32.0 (2/2)"),
-        ("embed", "rollout 0.32.0 → 0.31.0 (2/2)"),
+        ("chat", "rollout 0.31.0 -> 0.32.0 (2/2)"),
+        ("chat", "rollout 0.32.0 -> 0.31.0 (2/2)"),
+        ("embed", "rollout 0.31.0 -> 0.32.0 (2/2)"),
+        ("embed", "rollout 0.32.0 -> 0.31.0 (2/2)"),
     ]
 
 
@@ -165,8 +165,8 @@ def test_a_rollout_back_is_a_mark_of_its_own() -> None:
     old, new = group("a", OLD, (0, 5), (60, 4), (80, 5)), group("b", NEW, (0, 0), (60, 1), (80, 0))
 
     assert texts(old, new) == [
-        ("rollout 0.31.0 → 0.32.0 (1/5)", at(60), at(60)),
-        ("rollout 0.32.0 → 0.31.0 (1/5)", at(80), at(80)),
+        ("rollout 0.31.0 -> 0.32.0 (1/5)", at(60), at(60)),
+        ("rollout 0.32.0 -> 0.31.0 (1/5)", at(80), at(80)),
     ]
 
 

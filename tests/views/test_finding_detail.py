@@ -217,7 +217,7 @@ def test_remarks_have_the_tone_of_what_they_say() -> None:
 
     assert [tone for tone, _ in tones] == [Tone.WARNING, Tone.INFO, Tone.INFO, Tone.UNKNOWN]
     assert "embed-8b" not in tones[1][1]
-    assert tones[1][1].startswith("Rollout 0.31.0 → 0.32.0: 5 of 10 replicas moved")
+    assert tones[1][1].startswith("Rollout 0.31.0 -> 0.32.0: 5 of 10 replicas moved")
     assert tones[3][1] == "Not evaluated on 3 of 40 replicas (unreachable, or setting not reported)."
     assert not [
         each for each in section_of(finding(FLEET)).blocks if isinstance(each, Paragraph) and each.tone != "plain"

@@ -7,14 +7,17 @@ import pytest
 from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.compare import BASELINE, MAJORITY, lay_out
 from dashboard.fleet import Baseline
-from dashboard.fleet.pieces import Kind, Style, to_plain
-from dashboard.views.blocks import Block, Cell, Entries, Paragraph, Table, Tone
+from dashboard.fleet.pieces import Kind, Style, page, to_plain
+from dashboard.views.blocks import Block, Cell, Entries, Figures, Paragraph, Table, Tone
 from dashboard.views.compare import cohort_blocks, setting_blocks, sharing_band, sharing_kind
+from dashboard.views.overview import NUMBERS, overview_report
+from dashboard.views.pages import REVIEW
 from dashboard.views.pool_comparison import (
     SettingChoice,
     compare_chosen,
     coverage_text,
     equal_text,
+    head_text,
     hidden_text,
     setting_severities,
     suppressed_settings,
@@ -44,6 +47,17 @@ def test_replicas_that_are_not_compared_are_named_and_many_are_counted(number: i
     missing = [down(f"r{place}") for place in range(number)]
 
     assert equal_text(matrix, missing) == f"17 settings compared. Not compared (unreachable): {named}."
+
+
+def test_the_head_counts_only_replicas_with_settings_into_cohorts() -> None:
+    shown = fleet([*alike("chat", 3, document()), down("gone", pool="chat")], [document()])
+    assert head_text(shown.pools[0], shown.replicas, None).startswith("3 of 4 replicas in 1 cohort")
+
+
+def test_the_number_of_rollouts_leads_to_their_list(demo_fleet: Fleet) -> None:
+    (summary,) = (each for each in overview_report(demo_fleet).parts if each.anchor == NUMBERS)
+    figures = (each for block in summary.blocks if isinstance(block, Figures) for each in block.items)
+    assert next(figures).link == page(REVIEW)
 
 
 def test_filters_that_hide_everything_are_named() -> None:

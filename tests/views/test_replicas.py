@@ -155,6 +155,7 @@ def test_the_report_names_its_filters_and_counts_what_matches() -> None:
     report = replicas_report(story(), ReplicaChoice(Search("chat-70b-17", ("chat-70b-17",)), "chat-70b"))
 
     assert report.lead == "1 of 18 replicas shown."
+    assert replicas_report(story(), ReplicaChoice(Search("chat-70b-17", ("chat-70b-17",)))).lead.endswith(", 1 pool.")
     assert report.context.filters == (("search", "chat-70b-17"), ("pool", "chat-70b"))
     assert "not-read" not in {each.anchor for each in report.parts}
     assert "No replica matches the filters." in text_of(

@@ -9,6 +9,7 @@ import pytest
 from dashboard.analysis.assembly import Fleet
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import OutcomeKind, Severity, Tally
+from dashboard.rules.identity.flapping import ONE_POLL
 from dashboard.rules.registry import Scope
 from dashboard.views.summary import (
     NO_PAIR,
@@ -134,6 +135,10 @@ def test_each_rule_is_counted_once() -> None:
     everything = inspected_fleets.fleet(outcomes=[inspected_fleets.outcome(rule.id) for rule in ALL_RULES])
     assert rules_text(everything.inspection) == f"{total} rules: {total} evaluated"
     assert incomplete_text(everything.inspection) == ""
+    polled_once = inspected_fleets.outcome("ID-12", NOT_APPLICABLE)._replace(reason=ONE_POLL)
+    assert rules_text(inspected_fleets.fleet(outcomes=[polled_once]).inspection).endswith(
+        f" {total} n/a (1 needs the history)"
+    )
 
 
 def test_a_rule_without_an_outcome_is_not_applicable() -> None:

@@ -136,7 +136,7 @@ def test_a_lane_has_few_areas_and_the_others_as_one() -> None:
 
 def test_the_tables_have_what_the_drawing_shows() -> None:
     rollout = TimelineMark(
-        MarkKind.ROLLOUT, SINCE + HOUR, SINCE + 3 * HOUR, (CHAT,), "rollout 0.31.0 → 0.32.0 (3/3)", 3
+        MarkKind.ROLLOUT, SINCE + HOUR, SINCE + 3 * HOUR, (CHAT,), "rollout 0.31.0 -> 0.32.0 (3/3)", 3
     )
     warning = TimelineMark(MarkKind.WARNING, SINCE + 4 * HOUR, SINCE + 4 * HOUR, (CHAT,), "Bad.", 3)
     worse = warning._replace(kind=MarkKind.CRITICAL, number=1, before="warning")
@@ -147,7 +147,7 @@ def test_the_tables_have_what_the_drawing_shows() -> None:
         ("2026-11-20 05:00", "fixed", CHAT, "Worse."),
         ("2026-11-20 04:00", "critical", CHAT, "worse, warning -> critical: Bad."),
         ("2026-11-20 04:00", "warning", CHAT, "Bad. (and 2 more)"),
-        ("2026-11-20 01:00 – 03:00", "rollout", CHAT, "rollout 0.31.0 → 0.32.0 (3/3)"),
+        ("2026-11-20 01:00 – 03:00", "rollout", CHAT, "rollout 0.31.0 -> 0.32.0 (3/3)"),
     ]
     assert rows(numbers) == [
         (CHAT, "0.31.0, settings a", "3", "3", "0", "2026-11-20 00:00", "2026-11-20 02:00"),

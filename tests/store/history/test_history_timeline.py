@@ -103,7 +103,7 @@ def test_a_rollout_of_a_week_is_one_mark(week: Recorded, period: Period) -> None
     begin = period.until - CHAT_ROLLOUT * HOUR
 
     assert [(each.kind, each.pools, each.text) for each in marks] == [
-        (MarkKind.ROLLOUT, (CHAT,), "rollout 0.31.0 → 0.32.0 (16/16)"),
+        (MarkKind.ROLLOUT, (CHAT,), "rollout 0.31.0 -> 0.32.0 (16/16)"),
         (MarkKind.SETTINGS, (QWEN,), "settings changed (6/6)"),
     ]
     assert (marks[0].at, marks[1].at) == (begin, period.until - QWEN_ROLLOUT * HOUR)

@@ -202,7 +202,7 @@ def test_the_menu_leads_to_what_changed_since(page: str, more: str) -> None:
 
     assert re.findall(r'href="changes\?from=([^"]*)">([^<]*)<', menu) == [
         (f"2026-03-02T10%3A42Z&amp;to=live{more}", "last hour"),
-        (f"2026-03-02T08%3A42%3A05Z&amp;to=live{more}", "first poll"),
+        (f"2026-03-02T08%3A42%3A05Z&amp;to=live{more}", "start of the history"),
     ]
 
 

@@ -76,7 +76,7 @@ def test_a_snapshot_has_the_timeline_around_its_moment(fleet: Fleet) -> None:
     (chart,) = charts(app := visit("timeline", snapshot=snapshot, range="6h"))
 
     assert 'class="shown"' in chart["html"]
-    assert "rollout 0.31.0 → 0.32.0" in chart["html"]
+    assert "rollout 0.31.0 -&gt; 0.32.0" in chart["html"]
     assert "Restarts" not in chart["html"]
     assert chart["at"] == "timeline?range=6h"
     assert re.search(r'href="timeline\?range=6h&amp;at=2026-11-15T13', html(app))
@@ -147,7 +147,7 @@ def test_at_a_past_time_the_range_is_around_it_and_the_time_is_marked(fleet: Fle
 
     assert 'class="shown"' in near["html"]
     assert 'class="shown"' in far["html"]
-    assert "rollout 0.31.0 → 0.32.0" in near["html"]
+    assert "rollout 0.31.0 -&gt; 0.32.0" in near["html"]
     assert "Restarts" not in near["html"]
     assert "Restarts" in far["html"]
     assert 'class="shown"' not in charts(visit("timeline", range="6h"))[0]["html"]
