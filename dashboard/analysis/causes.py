@@ -82,6 +82,10 @@ class Plan:
         causes = (each for each in self.causes if any(pool in own.pools for own in each.findings))
         return Plan(tuple(causes), frozenset(each.id for each in replicas if each.pool == pool))
 
+    def own(self, replicas: frozenset[str]) -> frozenset[str]:
+        """Return those of some replicas that are of the pool that the plan is limited to."""
+        return replicas if self.members is None else replicas & self.members
+
     @property
     def restarts(self) -> frozenset[str]:
         """The replicas to restart, also of other pools."""

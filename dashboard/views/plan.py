@@ -200,7 +200,7 @@ def plan_text(plan: Plan) -> str:
     text, restarts = " and ".join(parts), plan.restarts
     if not restarts:
         return text
-    own = restarts if plan.members is None else restarts & plan.members
+    own = plan.own(restarts)
     outside = f", {len(restarts) - len(own):,} in other pools" if len(own) < len(restarts) else ""
     return f"{text}; {count(len(own), 'replica')} to restart{outside}"
 
@@ -233,14 +233,11 @@ def _shared_text(
     is_numbered: bool = True,
 ) -> Text:
     """Return which other causes restart the same replicas, by number in the plan or by title; empty without any."""
-    others = [
-        each
-        for each in enumerate(plan.causes, 1)
-        if each[1].key != cause.key and not cause.restarts.isdisjoint(each[1].restarts)
-    ]
+    restarts, numbered = plan.own(cause.restarts), enumerate(plan.causes, 1)
+    others = [each for each in numbered if each[1].key != cause.key and not restarts.isdisjoint(each[1].restarts)]
     if not others:
         return ()
-    shared = {replica for _, each in others for replica in cause.restarts & each.restarts}
+    shared = {replica for _, each in others for replica in restarts & each.restarts}
     few = len(shared) <= MOST_NAMED
     which = replica_text(shared, replica_names(fleet)) if few else plain(f"{len(shared):,} of its replicas")
     links = [

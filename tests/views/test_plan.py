@@ -10,7 +10,7 @@ from dashboard.analysis.plan import plan_of
 from dashboard.fleet.pieces import Kind, to_plain
 from dashboard.render.markdown import to_markdown
 from dashboard.render.terminal import to_terminal
-from dashboard.views.blocks import Entries, Section
+from dashboard.views.blocks import Entries, Paragraph, Section
 from dashboard.views.overview import overview_report
 from dashboard.views.plan import (
     MOST_CAUSES,
@@ -116,11 +116,11 @@ def test_an_action_with_several_steps_has_a_title_and_says_for_which_replicas_ea
     ]
 
     assert to_plain(title_of(cause)).startswith("Make vLLM readable at each address · 4 replicas")
-    assert [each for each in heads if each.startswith("YAML")] == [
+    assert {each for each in heads if each.startswith("YAML")} == {
         "YAML for qwen3-8b-07",
         "YAML for chat-70b-17",
         "YAML for qwen3-8b-03",
-    ]
+    }
 
 
 @pytest.mark.parametrize("key", ["cache_config.block_size", "CP-01"])
@@ -151,6 +151,19 @@ def test_a_cause_names_the_others_that_restart_the_same_replica(demo_fleet: Flee
     links = [each.link for each in row if each.link and each.link.kind is Kind.PAGE]
     assert [each.choices[-1][1] for each in links] == [plan_of(demo_fleet).causes[each].key for each in (9, 10, 12)]
     assert "Restart 1 replica of chat-70b with --max-logprobs 20. One restart applies all changes." in alone
+
+
+def test_of_one_pool_only_its_own_replicas_are_named_as_restarted_by_several(demo_fleet: Fleet) -> None:
+    found = plan_of(demo_fleet)
+    limited = replace(found, members=frozenset(each.id for each in demo_fleet.replicas if each.pool == "gemma-27b"))
+    section = cause_section(demo_fleet, limited, found.causes[8], 9)
+    (own,) = (
+        to_plain(each.line)
+        for each in section.blocks
+        if isinstance(each, Paragraph) and "more causes" in to_plain(each.line)
+    )
+
+    assert own.startswith("3 more causes restart gemma-27b-03: 7, 12 and 14.")
 
 
 def test_choices_are_named_in_their_order() -> None:
