@@ -242,9 +242,9 @@ def test_a_cell_has_the_tint_of_its_finding_and_is_grey_without_one(
 
 
 def fades(page: Page) -> list[bool]:
-    """Return for each setting table whether its right edge fades."""
+    """Return for each table whether its right edge fades."""
     seen = "tables => tables.map(each => getComputedStyle(each, '::after').content !== 'none')"
-    return list(page.locator(".matrix").evaluate_all(seen))
+    return list(page.locator(".scroll:visible").evaluate_all(seen))
 
 
 def test_the_right_edge_fades_while_columns_are_out_of_view(browser: Browser, frozen_url: str) -> None:
@@ -258,6 +258,19 @@ def test_the_right_edge_fades_while_columns_are_out_of_view(browser: Browser, fr
 
         visit(page, f"{frozen_url}/compare?pool=chat-70b")
         assert fades(page) == [False, False], "all columns are visible"
+
+
+@pytest.mark.parametrize("at", ["replicas", "status", "settings?path=cache_config.block_size"])
+def test_on_a_phone_the_tables_that_scroll_fade_and_their_rows_are_low(
+    browser: Browser, frozen_url: str, at: str
+) -> None:
+    with tab(browser, width=390, height=844) as page:
+        visit(page, f"{frozen_url}/{at}")
+        is_wide = "tables => tables.map(each => each.scrollWidth > each.clientWidth)"
+        wide = page.locator(".scroll:visible").evaluate_all(is_wide)
+        assert any(wide)
+        assert fades(page) == wide
+        assert max(page.locator("tr").evaluate_all("rows => rows.map(each => each.offsetHeight)")) < 200
 
 
 def test_the_bar_of_an_outlier_opens_its_replica_and_back_restores_the_page(page: Page, frozen_url: str) -> None:
