@@ -3,6 +3,7 @@
 const OPENER = ".stHtml [data-find]";
 const MOST_RECENT = 5;
 const PAUSE = 80; // ms without a key before a question
+const PATIENCE = 2_000; // ms without an answer before it is asked again: one is lost while a page changes
 const STEP = { ArrowDown: 1, ArrowUp: -1 };
 const OF_PAGE = ["snapshot", "at", "screenshot"]; // navigate.js adds those of the page: a recent hit keeps none
 const LABELS = { all: "Search pools, replicas, settings, findings, rules", scope: "Pool" };
@@ -72,7 +73,13 @@ function ask(dialog) {
   const text = dialog.querySelector("input").value.trim();
   dialog.question = { text, number: (dialog.question?.number ?? 0) + 1, isScope: dialog.isScope };
   dialog.isAnswered = false;
+  send(dialog);
+}
+
+function send(dialog) {
+  if (!dialog.open || dialog.isAnswered) return;
   dialog.ask?.(dialog.question);
+  dialog.pause = setTimeout(send, PATIENCE, dialog);
 }
 
 function openHit(dialog) {
@@ -84,6 +91,7 @@ function answered(dialog, found) {
   const isAsked = found.number === dialog.question?.number && dialog.question.text === dialog.querySelector("input").value.trim();
   if (!dialog.open || !isAsked || dialog.isAnswered) return;
   dialog.isAnswered = true;
+  clearTimeout(dialog.pause);
   const kept = dialog.question.text || dialog.isScope ? [] : recent();
   show(dialog, [{ title: "Recent", hits: kept }, ...found.groups]);
   if (dialog.isEntered) openHit(dialog);
@@ -110,7 +118,10 @@ function open(dialog, isScope) {
 // Enter before the answer to the last word opens the first hit of that answer.
 function pressed(dialog, event) {
   event.stopPropagation(); // keys of the page are text here
-  if ((event.ctrlKey || event.metaKey) && event.key === "k") event.preventDefault();
+  if ((event.ctrlKey || event.metaKey) && event.key === "k") {
+    event.preventDefault();
+    return dialog.querySelector("input").select();
+  }
   if (event.isComposing || !(event.key in STEP || event.key === "Enter")) return;
   event.preventDefault();
   const hits = hitsOf(dialog), place = hits.findIndex((hit) => hit.getAttribute("aria-selected") === "true");

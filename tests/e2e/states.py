@@ -88,6 +88,7 @@ def _share(page: Page) -> None:
 
 
 def _search(page: Page) -> None:
+    page.locator("dialog.find").wait_for(state="attached")
     page.keyboard.press("Control+k")
     page.keyboard.type("block")
     page.locator("dialog.find").get_by_text("cache_config.block_size", exact=True).wait_for()
