@@ -1,6 +1,5 @@
 """The search of every page: an overlay of find.js, whose words and hits go to and fro within a fragment."""
 
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -9,15 +8,13 @@ from dashboard import service
 from dashboard.fleet.pieces import Link
 from dashboard.views import pages
 from dashboard.views.search import Hit, HitGroup, scope_hits, search_hits
-from dashboard.web import links, state
+from dashboard.web import links, markup, state
 from dashboard.web.pages.findings import known_findings
 
 KEY, ASKED = "search_overlay", "search_asked"  # of the component; of the session: a question without an answer yet
 LONGEST = 200  # characters that are searched for
 
-_component = st.components.v2.component(
-    "search", js=Path(__file__).with_name("find.js").read_text(encoding="utf-8"), isolate_styles=False
-)
+_component = markup.component("search", "find.js")
 
 
 @st.fragment
