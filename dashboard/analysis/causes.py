@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from dashboard.analysis.patch import ChangeGroup
 from dashboard.fleet import Replica
@@ -31,7 +32,7 @@ class Fix:
         return tuple(sorted(each for group in self.groups for each in group.replicas))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cause:
     """Findings with one remedy, the worst first.
 
@@ -48,14 +49,14 @@ class Cause:
     def severity(self) -> Severity:
         return self.findings[0].severity
 
-    @property
+    @cached_property
     def replicas(self) -> tuple[str, ...]:
         """The replicas of the recommended fix, or those that an action is about."""
         if self.fixes:
             return self.fixes[0].replicas
         return tuple(sorted({each for finding in self.findings for each in finding.replicas}))
 
-    @property
+    @cached_property
     def restarts(self) -> frozenset[str]:
         """The replicas that the recommended fix restarts, or of an action those whose remedy says to."""
         if self.fixes:
