@@ -128,6 +128,7 @@ def _run_on(subject: Subject, rules: Sequence[Rule], fleet: FleetData, known: Ev
     """Evaluate rules on a subject, unless nothing that they use of it changed."""
     inputs, replicas = subject.inputs, subject.all_replicas
     if known is not None and known.inputs == inputs and has_same_content(known.replicas, replicas):
+        subject.reads.update(known.reads)  # rules on the fleet read it again
         return known._replace(replicas=replicas)
     outcomes, findings = [], []
     everywhere = subject.contexts, subject.known_contexts
@@ -151,7 +152,7 @@ def _run_on(subject: Subject, rules: Sequence[Rule], fleet: FleetData, known: Ev
             _finding(each, rule, outcome, number, worst, change.severity, part, fleet)
             for each, number in zip(drafts, numbers, strict=True)
         ]
-    return Evaluation(inputs, replicas, tuple(outcomes), tuple(findings))
+    return Evaluation(inputs, replicas, tuple(outcomes), tuple(findings), subject.reads)
 
 
 def _outcome(rule: Rule, subject: Subject, kind: OutcomeKind, reason: str = "", unknown: int = 0) -> Outcome:

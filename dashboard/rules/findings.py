@@ -6,12 +6,12 @@ import hashlib
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dashboard.fleet import JsonText, Replica, SettingValue, State
 from dashboard.fleet.history import Sighting
@@ -289,12 +289,13 @@ SubjectKey = tuple[str, str]  # scope and name of what rules evaluate
 
 
 class Evaluation(NamedTuple):
-    """The results of all rules for one subject, and what they depend on."""
+    """The results of all rules for one subject, what they depend on, and what they read of it."""
 
     inputs: tuple[object, ...]
     replicas: tuple[Replica, ...]
     outcomes: tuple[Outcome, ...]
     findings: tuple[Finding, ...]
+    reads: dict[tuple[str, Hashable], Any]
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import compress
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from dashboard.compare.hashes import Digests, Hashes, canonical_digests
 from dashboard.compare.holders import Holders, by_frequency, group_by_value
 from dashboard.fleet import Baseline, Document, Engine, Pool, Replica, Setting, SettingValue, State
 from dashboard.fleet.history import NOTHING_RECENT, RecentEvents
+from dashboard.rules.connector_options import Connector, connectors
 from dashboard.rules.domain import Domain, ImpactContext
 from dashboard.rules.findings import Rollout
 from dashboard.vllm.lookahead import LOOKAHEAD
@@ -28,6 +29,7 @@ from vllm_fleet_provider.shared.spelling import canonical_text
 
 DigestsOf = Callable[[Sequence[Engine]], Digests | None]  # of compare/hashes.py
 
+K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 _ID = attrgetter("id")
 
@@ -71,7 +73,7 @@ class PoolSubject:
     _by_document: dict[str, tuple[str, ...]] = field(init=False)
     _by_version: dict[str | None, frozenset[str]] = field(init=False)
     _identity_paths: frozenset[str] = field(init=False)  # of any member
-    _identities: dict[str, Mapping[str, Any]] = field(init=False)  # by path: `needs` and the rule read the same
+    reads: dict[tuple[str, Hashable], Any] = field(init=False)  # so far: by method and argument
 
     def __post_init__(self) -> None:
         read = [each for each in self.all_replicas if each.document is not None]
@@ -92,7 +94,7 @@ class PoolSubject:
         self._by_document = {key: tuple(held) for key, held in by_document.items()}
         self._by_version = {version: frozenset(held) for version, held in versions.items()}
         self._identity_paths = frozenset().union(*(each.identity for each in members))
-        self._identities = {}
+        self.reads = {}
         self.copies = frozenset(each.id for each in members if each.same_digest_as)
 
     @property
@@ -161,6 +163,11 @@ class PoolSubject:
             found |= dict.fromkeys(ids, read(self.documents[key].settings))
         return found
 
+    @property
+    def connectors(self) -> Mapping[str, tuple[Connector, ...]]:
+        """Return the KV connectors of each member."""
+        return self._once(self.of_documents, connectors)
+
     def conclude(self, conclude: Callable[[Mapping[str, Setting]], SettingValue | None]) -> Holders:
         """Group members by what is concluded from their settings; None is left out."""
         return self._holders([conclude(self.documents[key].settings) for key in self.pool.documents])
@@ -186,9 +193,14 @@ class PoolSubject:
 
         Members that report nothing are left out.
         """
-        if path not in self._identities:
-            self._identities[path] = self._read_identity(path)
-        return self._identities[path]
+        return self._once(self._read_identity, path)
+
+    def _once(self, read: Callable[[K], T], what: K) -> T:
+        """Return what a method returns: `needs` of rules and the rules read the same."""
+        key = read.__name__, what
+        if key not in self.reads:
+            self.reads[key] = read(what)
+        return cast(T, self.reads[key])
 
     def _read_identity(self, path: str) -> Mapping[str, Any]:
         # Digests cover the comparable part only: a member with the settings of another replica reports no whole value.
@@ -230,20 +242,20 @@ class PoolSubject:
 
     def reporting(self, need: str) -> int:
         """Count the members that report a need: a setting's path, one of PARTS, or FINGERPRINT."""
-        return len(self._reporters(need))
+        return len(self._once(self._read_reporters, need))
 
     def missing(self, needs: Sequence[str]) -> int:
         """Count the replicas, unreachable ones included, that do not report one of these needs though they could."""
         silent: set[str] = set()
         for need in needs:
-            reporters = self._reporters(need)
+            reporters = self._once(self._read_reporters, need)
             if len(reporters) < len(self.all_replicas):
                 for version, ids in self._by_version.items():
                     if not is_unsupported(version, need):
                         silent |= ids.difference(reporters)
         return len(silent)
 
-    def _reporters(self, need: str) -> Collection[str]:
+    def _read_reporters(self, need: str) -> Collection[str]:
         if need == FINGERPRINT:
             return self.fingerprints().keys()
         if need in PARTS:
@@ -266,6 +278,7 @@ class FleetSubject:
     all_replicas: tuple[Replica, ...]
     name: str = "fleet"
     pools: tuple[str, ...] = ()
+    reads: dict[tuple[str, Hashable], Any] = field(default_factory=dict)
 
     @property
     def inputs(self) -> tuple[object, ...]:

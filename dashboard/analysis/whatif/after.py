@@ -294,7 +294,7 @@ def _peer_tokens(
 
 def _contradict(one: Mapping[str, Setting], other: Mapping[str, Setting]) -> bool:
     """Return whether two documents have different values of a setting that decides capacity."""
-    paths = {path for path in (*one, *other) if decides(path)}
+    paths = {path for path in (*one, *other) if one.get(path) != other.get(path) and decides(path)}
     values = ((lookup_value(one, path), lookup_value(other, path)) for path in paths)
     return any(own is not None and theirs is not None and own != theirs for own, theirs in values)
 

@@ -104,7 +104,7 @@ def reports_nixl(pair: PairSubject) -> bool:
 
 
 def _names(pair: PairSubject) -> set[str]:
-    return {each.name for side in pair.sides for found in side.of_documents(connectors).values() for each in found}
+    return {each.name for side in pair.sides for found in side.connectors.values() for each in found}
 
 
 def warn_unless_compared(fact: NixlFact, pair: PairSubject, drafts: Iterable[Draft]) -> Iterator[Draft]:

@@ -282,7 +282,7 @@ def side_channel_on_loopback(fleet: FleetSubject) -> Iterator[Draft]:
 
 def _local_channels(pool: PoolSubject) -> Mapping[str, str]:
     """Return by replica the side channels that only its own host can reach."""
-    known = pool.of_documents(connectors)
+    known = pool.connectors
     nixl = {replica for replica, found in known.items() if any(each.name in NIXL for each in found)}
     hosts = pool.identity(NIXL_HOST).items()
     return {replica: host for replica, host in hosts if replica in nixl and isinstance(host, str) and is_local(host)}

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from dashboard.compare.encoding import is_comparable
 from dashboard.fleet import Replica
-from dashboard.rules.connector_options import connectors
 from dashboard.rules.domain import EVENTS, tiers_of
 from dashboard.rules.subject import FleetSubject, Subject
 from vllm_fleet_provider.shared.identity import EVENT_TOPIC, TOPIC
@@ -48,7 +47,7 @@ def side_channels(fleet: FleetSubject, ranks: Mapping[str, int]) -> Iterator[Soc
     numbers = _local_ranks(fleet)
     known = {path: fleet.identity(path) for path in (NIXL_HOST, NIXL_PORT, P2P_HOST, P2P_PORT)}
     for pool in fleet.subjects:
-        found = pool.of_documents(connectors)
+        found = pool.connectors
         for member in pool.members if any(found.values()) else ():
             first = ranks.get(member.id, 0)
             offsets = range(first, first + numbers.get(member.id, 1))

@@ -10,7 +10,6 @@ from dashboard.compare.holders import Holders
 from dashboard.fleet import Contradiction, State
 from dashboard.fleet.formatting import count, joined
 from dashboard.fleet.pieces import value
-from dashboard.rules.connector_options import connectors
 from dashboard.rules.differences import majority, pair_differences, pool_differences, value_evidence
 from dashboard.rules.domain import OFFLOADING
 from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet, UnevaluatedReplicas
@@ -103,7 +102,7 @@ def prefill_decode_component_version_differs(pair: PairSubject) -> Iterator[Draf
 
 def _is_loaded(pool: PoolSubject, path: str) -> bool:
     """Return whether a connector of any member loads a component."""
-    names = {each.name for found in pool.of_documents(connectors).values() for each in found}
+    names = {each.name for found in pool.connectors.values() for each in found}
     return any(part in name for part in LOADED_BY[path] for name in names)
 
 

@@ -16,7 +16,7 @@ from dashboard.fleet import KVCacheGroup, Setting, SettingValue, State
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import value
 from dashboard.rules import remedy
-from dashboard.rules.connector_options import CONNECTOR, EXTRA, connectors, reports_options
+from dashboard.rules.connector_options import CONNECTOR, EXTRA, reports_options
 from dashboard.rules.differences import code, pool_differences, split
 from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet, UnevaluatedReplicas
 from dashboard.rules.registry import Scope, rule
@@ -122,7 +122,7 @@ def mooncake_keys_collide(fleet: FleetSubject) -> Iterator[Draft]:
 
 def _unconnected(pool: PoolSubject) -> Iterator[Draft]:
     """Yield replicas without the store's connector, where others of the pool have it."""
-    names = {replica: [each.name for each in found] for replica, found in pool.of_documents(connectors).items()}
+    names = {replica: [each.name for each in found] for replica, found in pool.connectors.items()}
     if not any(MOONCAKE in own for own in names.values()):
         return
     reporting = {replica for replicas in pool.values(CONNECTOR).values() for replica in replicas}
@@ -151,7 +151,7 @@ def _unless_by_design(draft: Draft, candidates: Sequence[_Writer], pool: PoolSub
 
 def _candidates(pool: PoolSubject) -> Iterator[_Writer]:
     """Yield the members that report their connectors' options; those without the store's connector could get it."""
-    models, groups, known = pool.identity(MODEL), first_engine_groups(pool), pool.of_documents(connectors)
+    models, groups, known = pool.identity(MODEL), first_engine_groups(pool), pool.connectors
     for member in pool.members:
         settings, model = pool.settings(member), models.get(member.id)
         options = next((each.options for each in known[member.id] if each.name == MOONCAKE), None)
@@ -298,7 +298,7 @@ def lmcache_hash_differs_in_each_process(pool: PoolSubject) -> Iterator[Draft | 
 
 def _options(pool: PoolSubject, name: str) -> dict[str, Any]:
     """Return an option of LMCache's connector by replica, None where it has none."""
-    found = pool.of_documents(connectors)
+    found = pool.connectors
     own = {
         replica: next((each for each in some if each.name.startswith(LMCACHE)), None) for replica, some in found.items()
     }

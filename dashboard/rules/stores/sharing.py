@@ -11,7 +11,7 @@ from dashboard.fleet import KVCacheGroup, Setting, SettingValue, Source, State
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import join_texts
 from dashboard.rules import remedy
-from dashboard.rules.connector_options import CONNECTOR, EXTRA, ROLE, connectors, native
+from dashboard.rules.connector_options import CONNECTOR, EXTRA, ROLE, native
 from dashboard.rules.differences import HoldersByPath, differences, majority, pool_differences
 from dashboard.rules.domain import OFFLOADING, Store
 from dashboard.rules.findings import Draft, Remedy, Severity, Snippet, UnevaluatedReplicas
@@ -257,7 +257,7 @@ def lmcache_settings_differ(pool: PoolSubject) -> Iterator[Draft]:
     Example:
         One replica was tuned with `lmcache.chunk_size` 512. It hits its own entries, but shares none.
     """
-    if not any(each.name.startswith(LMCACHE) for found in pool.of_documents(connectors).values() for each in found):
+    if not any(each.name.startswith(LMCACHE) for found in pool.connectors.values() for each in found):
         return
     weights = _weights(pool)
     for draft in pool_differences(pool, {CONNECTOR: pool.values(CONNECTOR), **_lmcache_options(pool)}):
