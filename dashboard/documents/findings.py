@@ -83,10 +83,9 @@ def _rollout_object(rollout: Rollout | None) -> dict[str, Any] | None:
 
 
 def findings_of(fleet: Fleet) -> dict[str, Any]:
-    names = {replica.id: replica.name for replica in fleet.replicas}
     sightings = fleet.sightings.findings
     return {
-        kind: [_finding_object(finding, names, sightings.get(finding.fingerprint)) for finding in findings]
+        kind: [_finding_object(finding, fleet.names, sightings.get(finding.fingerprint)) for finding in findings]
         for kind, findings in (("findings", fleet.inspection.findings), ("suppressed", fleet.inspection.suppressed))
     }
 

@@ -52,7 +52,7 @@ GROUP = (
 
 def fleet_json(fleet: Fleet, generated_at: datetime, *, full: bool = False, indent: int | None = None) -> bytes:
     """Return the document of a polled fleet; `full` adds what is needed to evaluate the rules again."""
-    cohorts, by_id = cohort_letters(fleet.pools), {replica.id: replica for replica in fleet.replicas}
+    cohorts = cohort_letters(fleet.pools)
     document = {
         "schema_version": SCHEMA_VERSION,
         **findings.head_of(fleet, generated_at),
@@ -73,7 +73,7 @@ def fleet_json(fleet: Fleet, generated_at: datetime, *, full: bool = False, inde
         "kv_cache_groups": _rows(
             fleet, lambda replica: [_group_object(group, full=full) for group in replica.kv_cache_groups]
         ),
-        "pools": [_pool_object(fleet, pool, by_id) for pool in fleet.pools],
+        "pools": [_pool_object(fleet, pool) for pool in fleet.pools],
         **findings.findings_of(fleet),
     }
     if full:
@@ -173,12 +173,12 @@ def _group_object(group: KVCacheGroup, *, full: bool) -> dict[str, Any]:
     return group._asdict() if full else pick(group, GROUP)
 
 
-def _pool_object(fleet: Fleet, pool: Pool, replicas: Mapping[str, Replica]) -> dict[str, Any]:
+def _pool_object(fleet: Fleet, pool: Pool) -> dict[str, Any]:
     sightings = fleet.sightings
     return {
         **findings.pool_object(fleet, pool),
         "prefix_sharing": {
-            **_sharing_object(fleet.sharing[pool.name], replicas),
+            **_sharing_object(fleet.sharing[pool.name], fleet.by_id),
             "replicas": _counts_object(fleet.sharing_counts[pool.name]),
         },
         "majority_document": pool.majority_document,

@@ -104,9 +104,8 @@ def alerts_of(fleet: Fleet, at: datetime) -> dict[AlertKey, Alert]:
     found: dict[AlertKey, list[Finding]] = defaultdict(list)
     for finding in fleet.inspection.findings:
         found[AlertKey(finding.rule, _pool_label(finding, own), finding.severity)].append(finding)
-    names = {each.id: each.name for each in fleet.replicas}
     clusters = {pool.name: pool.cluster for pool in fleet.pools}
-    return {key: _alert(fleet, key, same, names, clusters, at) for key, same in found.items()}
+    return {key: _alert(fleet, key, same, clusters, at) for key, same in found.items()}
 
 
 def compare_alerts(known: Alerts, now: Alerts, fleet: Fleet, at: datetime) -> AlertChanges:
@@ -159,13 +158,12 @@ def _alert(
     fleet: Fleet,
     key: AlertKey,
     same: Sequence[Finding],
-    names: Mapping[str, str],
     clusters: Mapping[str, str],
     at: datetime,
 ) -> Alert:
     """Return the alert of some findings, since the first of them began; `at` where their lives are not known.
 
-    `names` are those of replicas by id, `clusters` those of pools by name.
+    `clusters` are by the names of pools.
     """
     known, first, listed = fleet.lives.lives, same[0], same[:MOST_LISTED]
     more = len(same) - len(listed)
@@ -173,7 +171,7 @@ def _alert(
     own = {clusters[pool] for pool in pools if pool in clusters}
     title, sentence = rule_title(key.rule), end_cut(first.sentence, MOST_SENTENCE)
     summary = sentence if len(same) == 1 else f"{count(len(same), 'finding')}, such as: {sentence}"
-    lines = [f"{end_cut(each.sentence, MOST_SENTENCE)} ({replicas_text(each, names)})" for each in listed]
+    lines = [f"{end_cut(each.sentence, MOST_SENTENCE)} ({replicas_text(each, fleet.names)})" for each in listed]
     return Alert(
         fleet=end_cut(fleet.name),
         rule=key.rule,

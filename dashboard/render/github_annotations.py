@@ -12,7 +12,6 @@ from dashboard.render.verdict import Verdict
 from dashboard.rules.catalogue import places
 from dashboard.rules.findings import Finding, Inspection, OutcomeKind, Remedy, Severity, Snippet
 from dashboard.views import finding_text
-from dashboard.views.names import replica_names
 from dashboard.views.summary import rules_text
 
 LEVELS = {Severity.CRITICAL: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
@@ -25,7 +24,7 @@ _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
 
 def to_github_annotations(fleet: Fleet, verdict: Verdict) -> str:
     """Return one command a line: summary, coverage, findings, rule errors, rollouts, suppressions."""
-    inspection, names = fleet.inspection, replica_names(fleet)
+    inspection, names = fleet.inspection, fleet.names
     counts = f"{finding_text.severity_counts(inspection.findings)}; {len(inspection.suppressed):,} suppressed"
     summary = f"{fleet.name}: {counts}; {finding_text.answered(fleet)}. {rules_text(inspection)}. {verdict.left_out}"
     lines = [command("notice", "vLLM fleet", summary.rstrip())]

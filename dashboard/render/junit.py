@@ -13,7 +13,6 @@ from dashboard.render.verdict import Verdict, failing
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
 from dashboard.views import finding_text
-from dashboard.views.names import replica_names
 
 LONGEST = 1000  # characters of an attribute
 WITHOUT_VERDICT = frozenset({OutcomeKind.SKIPPED, OutcomeKind.NOT_APPLICABLE})
@@ -26,7 +25,7 @@ def to_junit(fleet: Fleet, fail_on: Severity | None, verdict: Verdict) -> str:
 
     Any deviation from a baseline of the verdict fails its case. The last suite is about coverage.
     """
-    inspection, names = fleet.inspection, replica_names(fleet)
+    inspection, names = fleet.inspection, fleet.names
     active, suppressed = _by_rule(inspection.findings), _by_rule(inspection.suppressed)
     suites: dict[str, list[ET.Element]] = defaultdict(list)
     for outcome in inspection.outcomes:

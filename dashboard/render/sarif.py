@@ -18,7 +18,6 @@ from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
 from dashboard.rules.registry import Rule
 from dashboard.views import finding_text
-from dashboard.views.names import replica_names
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 VERSION = "2.1.0"
@@ -38,7 +37,7 @@ def to_sarif(fleet: Fleet, verdict: Verdict, file: str) -> str:
     Suppressed findings are marked. Passed rules are left out; skipped rules and rule errors are notifications.
     """
     inspection = fleet.inspection
-    names = replica_names(fleet)
+    names = fleet.names
     run = {
         "tool": {"driver": {"name": TOOL, "version": __version__, "rules": [_rule(rule) for rule in ALL_RULES]}},
         "invocations": [_invocation(fleet, verdict)],

@@ -74,6 +74,11 @@ class FleetData:
         return {replica.id: replica for replica in self.replicas}
 
     @cached_property
+    def names(self) -> Mapping[str, str]:
+        """Return the names of the replicas by id."""
+        return {replica.id: replica.name for replica in self.replicas}
+
+    @cached_property
     def _letters(self) -> Mapping[str, str]:
         return cohort_letters(self.pools)
 

@@ -15,7 +15,6 @@ from dashboard.views.blocks import Cell, Column, Entries, Entry, Paragraph, Sect
 from dashboard.views.context import context_of
 from dashboard.views.finding_list import EITHER, has_alternatives, labelled
 from dashboard.views.finding_text import with_code
-from dashboard.views.names import replica_names
 from dashboard.views.summary import (
     SEVERITY_TERMS,
     counts_text,
@@ -37,7 +36,7 @@ VALUES = frozenset({State.REPORTED, State.NULL, State.REDACTED})
 
 def check_view(fleet: Fleet, left_out: str = "") -> View:
     """Return all findings of a fleet, and what was not evaluated or not counted; `left_out` names what is not new."""
-    inspection, names = fleet.inspection, replica_names(fleet)
+    inspection, names = fleet.inspection, fleet.names
     entries = [
         (
             finding.severity,
@@ -117,7 +116,7 @@ def _list(anchor: str, heading: str, lines: Sequence[str]) -> Section:
 
 
 def poll_view(fleet: Fleet) -> View:
-    counts, replicas = fleet.coverage, {each.id: each for each in fleet.replicas}
+    counts = fleet.coverage
     return View(
         title="vLLM fleet",
         headline=f"{fleet.name}: {counts.answered:,} of {counts.targets:,} answered",
@@ -125,7 +124,7 @@ def poll_view(fleet: Fleet) -> View:
         context=context_of(fleet),
         parts=(
             Section("replicas", "Replicas", (_replicas(fleet),)),
-            *(_pool(fleet, pool, place, replicas) for place, pool in enumerate(fleet.pools)),
+            *(_pool(fleet, pool, place) for place, pool in enumerate(fleet.pools)),
         ),
     )
 
@@ -170,10 +169,10 @@ def _tokens(replica: Replica) -> str:
     return f"{NOT_KNOWN if found.tokens.value is None else at_most(f'{found.tokens.value:,}', found.basis)}{of_some}"
 
 
-def _pool(fleet: Fleet, pool: Pool, place: int, replicas: Mapping[str, Replica]) -> Section:
+def _pool(fleet: Fleet, pool: Pool, place: int) -> Section:
     cohorts = ", ".join(f"{each.letter} x{len(each.replicas)}" for each in pool.cohorts) or "not reported"
-    sharing = sharing_text(fleet.sharing[pool.name], replicas)
-    differences = _differences(pool, place, replicas) if pool.differences else Paragraph(plain(_no_difference(pool)))
+    sharing = sharing_text(fleet.sharing[pool.name], fleet.by_id)
+    differences = _differences(pool, place, fleet.names) if pool.differences else Paragraph(plain(_no_difference(pool)))
     return Section(f"pool-{place}", f"{end_cut(pool.name, 80)}  {cohorts}", (Paragraph(sharing), differences))
 
 
@@ -184,10 +183,10 @@ def _no_difference(pool: Pool) -> str:
     return f"No differences in {count(pool.equal, 'setting')} that at least two replicas report."
 
 
-def _differences(pool: Pool, place: int, replicas: Mapping[str, Replica]) -> Table:
+def _differences(pool: Pool, place: int, names: Mapping[str, str]) -> Table:
     heads = [
         f"{each.letter} x{len(each.replicas)}"
-        + (f" {end_cut(replicas[each.replicas[0]].name, 30)}" if len(each.replicas) == 1 else "")
+        + (f" {end_cut(names[each.replicas[0]], 30)}" if len(each.replicas) == 1 else "")
         for each in pool.cohorts
     ]
     rows = []

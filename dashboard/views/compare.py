@@ -50,7 +50,7 @@ from dashboard.views.context import context_of
 from dashboard.views.finding_list import FindingFilter, fix_groups, full_entries, list_findings
 from dashboard.views.finding_text import rule_title
 from dashboard.views.help import COHORT, REFERENCE, glossary
-from dashboard.views.names import brief, names_of, replica_names, replica_text, slug
+from dashboard.views.names import brief, names_of, replica_text, slug
 from dashboard.views.pages import CHOSEN, COLUMNS, ORIGIN, POOL, SEARCH, SECTION, SHOW
 from dashboard.views.pages import REFERENCE as REFERENCE_CHOICE
 from dashboard.views.plan import changes_section, pool_section
@@ -91,7 +91,7 @@ def compare_report(fleet: Fleet, pool: str, choice: SettingChoice = ONLY_DIFFERE
     own = pool_named(fleet, pool)
     members = members_of(fleet, own)
     settings, deciding = compare_chosen(fleet, own, choice)
-    cohorts = cohorts_table(own, {each.id: each for each in members}, slug(pool), settings.column_sightings)
+    cohorts = cohorts_table(own, fleet.names, slug(pool), settings.column_sightings)
     return View(
         title="Compare",
         headline=own.name,
@@ -142,8 +142,7 @@ def chosen_report(
     members = members_of(part, pool)
     heads = {each: ", ".join(filter(None, (pools[each], notes.get(each, "")))) for each in ids}
     settings, deciding = (_with_notes(each, heads) for each in compare_chosen(part, pool, choice, ids))
-    names = {each.id: each.name for each in members}
-    named = [f"{names[each]} ({pools[each]})" for each in ids]
+    named = [f"{fleet.names[each]} ({pools[each]})" for each in ids]
     return View(
         title="Compare",
         headline=f"{count(len(ids), 'replica')} compared",
@@ -250,7 +249,7 @@ def sharing_kind(fleet: Fleet, pool: Pool) -> str:
 
 
 def cohorts_table(
-    pool: Pool, replicas: Mapping[str, Replica], slug: str, sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings
+    pool: Pool, names: Mapping[str, str], slug: str, sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings
 ) -> Table:
     """Return the cohorts of a pool: replicas, distinguishing settings, names, since when. `sightings` are by letter."""
     none = "the only cohort" if len(pool.cohorts) == 1 else "no single setting"
@@ -259,8 +258,8 @@ def cohorts_table(
         settings = [f"{path} = {setting_text(*value)}" for path, value in cohort.distinguishing.items()]
         return list_cell(shortlist(settings, SOME) or none, settings)
 
-    def names(cohort: Cohort) -> Cell:
-        own = names_of(cohort.replicas, {each: replicas[each].name for each in cohort.replicas})
+    def members(cohort: Cohort) -> Cell:
+        own = names_of(cohort.replicas, names)
         incomplete = f"; {len(cohort.read_in_part):,} with incomplete data" if cohort.read_in_part else ""
         return list_cell(shortlist(map(brief, own), MOST) + incomplete, own)
 
@@ -278,7 +277,7 @@ def cohorts_table(
             is_number=True,
         ),
         Field("", "Distinguished by", distinguished_by),
-        Field("", "Names", names),
+        Field("", "Names", members),
     ]
     if sightings:
         fields.append(Field("", "Since", lambda cohort: since_cell(sightings.get(cohort.letter)), is_shown_only=True))
@@ -301,7 +300,6 @@ MOST_NAMES = 60  # replicas per value; the page Replicas has all
 
 def setting_blocks(fleet: Fleet, pool: Pool, path: str) -> tuple[Block, ...]:
     """Return every value of a setting in a pool, and the findings about it."""
-    replicas = {each.id: each for each in fleet.replicas}
     every = Piece("values in all pools", link=page(pages.SETTINGS, path=path))
     where = (Piece(path, Style.CODE), Piece(" in "), Piece(pool.name, Style.STRONG), Piece(" · "), every)
     head = Paragraph((*where, *plain(f". {sentence}")) if (sentence := known_sentences().get(path)) else where)
@@ -321,13 +319,12 @@ def setting_blocks(fleet: Fleet, pool: Pool, path: str) -> tuple[Block, ...]:
     values = []
     majority = next((each.majority for each in pool.differences if each.path == path), None)
     for value, ids in holders(pool, fleet.documents, path).items():
-        values.append(_value_entry(value, [replicas[each] for each in ids], sources, path, pool, majority))
+        values.append(_value_entry(value, [fleet.by_id[each] for each in ids], sources, path, pool, majority))
     return (head, *findings, Entries(tuple(values)))
 
 
 def cohort_blocks(fleet: Fleet, pool: Pool, own: Cohort) -> tuple[Block, ...]:
     """Return the replicas of a cohort, and the settings that distinguish it."""
-    names = replica_names(fleet)
     number = Piece(count(len(own.replicas), "replica"), Style.STRONG)
     blocks: list[Block] = [
         Paragraph((cohort(own.letter, pool.name), Piece(" "), number, Piece(" of "), Piece(pool.name, Style.STRONG))),
@@ -337,10 +334,10 @@ def cohort_blocks(fleet: Fleet, pool: Pool, own: Cohort) -> tuple[Block, ...]:
         settings = "\n".join(f"{path} = {whole_text(*value)}" for path, value in own.distinguishing.items())
         label = plain("Fewest settings that distinguish it from all other cohorts")
         blocks.append(Entries((Entry(Tone.PLAIN, label, snippets=(settings,)),)))
-    blocks.append(Paragraph(replica_text(own.replicas, names, MOST_NAMES)))
+    blocks.append(Paragraph(replica_text(own.replicas, fleet.names, MOST_NAMES)))
     blocks += trait_paragraphs(fleet, own.replicas, [pool.name])
     if own.read_in_part:
-        blocks.append(Paragraph((Piece("Incomplete data: "), *replica_text(own.read_in_part, names, MOST_NAMES))))
+        blocks.append(Paragraph((Piece("Incomplete data: "), *replica_text(own.read_in_part, fleet.names, MOST_NAMES))))
     if len(pool.cohorts) > 1:
         compared = page(pages.COMPARE, **{POOL: pool.name, REFERENCE_CHOICE: own.letter})
         blocks.append(Paragraph((Piece(f"Compare with {own.letter}", link=compared),)))

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet import Note, Replica, cohort_letters
+from dashboard.fleet import Note, cohort_letters
 from dashboard.fleet.formatting import count, iso, joined, natural, shortlist
 from dashboard.fleet.history import Sighting
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, join_texts, plain, replica
@@ -30,7 +30,7 @@ from dashboard.views.finding_text import (
     where_of,
     with_code,
 )
-from dashboard.views.names import brief, in_natural_order, names_of, replica_names
+from dashboard.views.names import brief, in_natural_order, names_of
 from dashboard.views.pool_text import context_text
 from dashboard.views.since import (
     NEWEST_FIRST,
@@ -201,7 +201,7 @@ def full_entries(
     """
     own = list(groups)
     every = [each for group in own for each in group] if listed is None else list(listed)
-    names = replica_names(fleet)
+    names = fleet.names
     items = []
     for group in own:
         ids = [each.finding.id for each in group]
@@ -327,17 +327,16 @@ def _chip(share: CohortShare, *, several: bool) -> Text:
 
 
 def list_findings(fleet: Fleet) -> FindingList:
-    replicas = {each.id: each for each in fleet.replicas}
     inspection = fleet.inspection
     seen: Counter[str] = Counter()
-    sightings = fleet.sightings.findings
-    active = tuple(_listed(each, seen, replicas, sightings) for each in inspection.findings)
-    suppressed = tuple(_listed(each, seen, replicas, sightings) for each in inspection.suppressed)
+    active, suppressed = (
+        tuple(_listed(each, seen, fleet) for each in found) for found in (inspection.findings, inspection.suppressed)
+    )
     rules = {each.rule for each in inspection.outcomes}
     rules |= {each.rule for each in (*inspection.findings, *inspection.suppressed)}
-    names = {key: each.name for key, each in replicas.items()}
-    pools = {key: each.pool for key, each in replicas.items() if each.pool}
-    return FindingList(active, suppressed, names, pools, cohort_letters(fleet.pools), tuple(sorted(rules)), sightings)
+    pools = {each.id: each.pool for each in fleet.replicas if each.pool}
+    letters, sightings = cohort_letters(fleet.pools), fleet.sightings.findings
+    return FindingList(active, suppressed, fleet.names, pools, letters, tuple(sorted(rules)), sightings)
 
 
 def sort_findings(listed: Iterable[ListedFinding], sort: str) -> list[ListedFinding]:
@@ -368,15 +367,14 @@ def newest_of(group: FindingGroup) -> Sighting | None:
     return newest(each.sighting for each in group)
 
 
-def _listed(
-    finding: Finding, seen: Counter[str], replicas: Mapping[str, Replica], sightings: Mapping[str, Sighting]
-) -> ListedFinding:
+def _listed(finding: Finding, seen: Counter[str], fleet: Fleet) -> ListedFinding:
     """Return a finding under its id; parts that a suppression divided are numbered."""
     seen[finding.id] += 1
     key = finding.id if seen[finding.id] == 1 else f"{finding.id}.{seen[finding.id]}"
     rule = BY_ID.get(finding.rule)
-    own = [replicas[each] for each in finding.replicas if each in replicas]
+    own = [fleet.by_id[each] for each in finding.replicas if each in fleet.by_id]
     texts = [finding.rule, rule.name if rule else "", finding.sentence, *finding.paths, *finding.pools]
     texts += [text for each in own for text in (each.name, each.id, *each.labels.values())]
-    sighting = sightings.get(finding.fingerprint) if sightings else None
+    sightings = fleet.sightings.findings
+    sighting = sightings.get(finding.fingerprint) if sightings else None  # a fingerprint takes time
     return ListedFinding(key, finding, "\n".join(texts).lower(), sighting)

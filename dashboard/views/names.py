@@ -32,10 +32,6 @@ def find_replicas(fleet: Fleet, text: str) -> list[Replica]:
     return [each for each in fleet.replicas if text and text in {each.name, each.id.partition("://")[2]}]
 
 
-def replica_names(fleet: Fleet) -> dict[str, str]:
-    return {each.id: each.name for each in fleet.replicas}
-
-
 def replica_text(
     replicas: Iterable[str],
     names: Mapping[str, str],

@@ -42,7 +42,7 @@ from dashboard.views.context import context_of
 from dashboard.views.filters import write_filter
 from dashboard.views.finding_list import text_of
 from dashboard.views.finding_text import SNIPPETS, rule_step, rule_title, with_code
-from dashboard.views.names import MOST_NAMED, brief, in_natural_order, names_of, replica_names, replica_text
+from dashboard.views.names import MOST_NAMED, brief, in_natural_order, names_of, replica_text
 from dashboard.views.summary import count_read, found_text, no_findings_sentences
 from dashboard.views.table import Field, to_data
 
@@ -239,7 +239,7 @@ def _shared_text(
         return ()
     shared = {replica for _, each in others for replica in restarts & each.restarts}
     few = len(shared) <= MOST_NAMED
-    which = replica_text(shared, replica_names(fleet)) if few else plain(f"{len(shared):,} of its replicas")
+    which = replica_text(shared, fleet.names) if few else plain(f"{len(shared):,} of its replicas")
     links = [
         (Piece(str(number) if is_numbered else to_plain(title_of(each)), link=_link(number, each, target, choices)),)
         for number, each in others
@@ -352,7 +352,7 @@ def cause_section(fleet: Fleet, plan: Plan, cause: Cause, number: int = 0, *, is
     if shared := _shared_text(fleet, plan, cause, is_numbered=number > 0):
         blocks.append(Paragraph(shared))
     if not cause.fixes:
-        blocks += _action_blocks(cause, replica_names(fleet), is_short=is_short)
+        blocks += _action_blocks(cause, fleet.names, is_short=is_short)
     parts = []
     for place, fix in enumerate(cause.fixes):
         name = _choice_title(place, fix) if len(cause.fixes) > 1 else ""
@@ -388,12 +388,11 @@ def _choice_title(place: int, fix: Fix) -> str:
 
 
 def _group_blocks(fleet: Fleet, group: ChangeGroup, data: Callable[[], Table], *, is_short: bool) -> Iterator[Block]:
-    names = replica_names(fleet)
-    yield _replicas_paragraph(group.replicas, names, is_short=is_short)
+    yield _replicas_paragraph(group.replicas, fleet.names, is_short=is_short)
     entries = [Entry(Tone.PLAIN, plain(label), snippets=(text,)) for label, text in _pasted(group.patch)]
     more = [] if is_short else list(_kubernetes_texts(group.patch, [fleet.by_id[each] for each in group.replicas]))
     entries += [Entry(Tone.PLAIN, plain(label), snippets=(text,), fold=label) for label, text in more]
-    entries += _names_entries(group.replicas, names, is_short=is_short)
+    entries += _names_entries(group.replicas, fleet.names, is_short=is_short)
     yield Entries(tuple(entries), data)
     yield from (Paragraph(plain(each)) for each in group_notes(group))
 

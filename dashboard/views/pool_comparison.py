@@ -97,7 +97,7 @@ def compare_chosen(
         f"settings-{slug(pool.name)}",
         f"Settings of {pool.name}",
         _filter_origin(replace(listed, rows=tuple(rows)), choice.origin, fleet.documents, members.values()),
-        {each.id: each.name for each in members.values()},
+        fleet.names,
         found,
         suppressed=suppressed_settings(fleet.inspection, pool.name),
         sightings=difference_sightings(fleet, pool),

@@ -19,7 +19,7 @@ from dashboard.views.context import context_of
 from dashboard.views.excluded import reason
 from dashboard.views.finding_list import fix_groups, full_entries, list_findings
 from dashboard.views.help import BASIS, COHORT, REFERENCE, glossary
-from dashboard.views.names import brief, replica_names, replica_text
+from dashboard.views.names import brief, replica_text
 from dashboard.views.pool_text import shared_texts
 from dashboard.views.replica_engines import engines_section
 from dashboard.views.replica_settings import (
@@ -59,7 +59,7 @@ def replica_report(
 
     `comparison` is that with its pool, where it is known.
     """
-    replica = fleet.as_read({each.id: each for each in fleet.replicas}[replica_id])
+    replica = fleet.as_read(fleet.by_id[replica_id])
     document = fleet.documents.get(replica.document or "")
     settings = document.settings if document else {}
     compared = comparison or compare_with_pool(fleet, replica)
@@ -183,7 +183,7 @@ def _notices(fleet: Fleet, replica: Replica) -> list[Block]:
         notices.append(Paragraph((stale, Piece(" Last read "), read_at, Piece(". Not counted.")), Tone.WARNING))
     if replica.same_process:
         title = f"One process behind {formatting.in_words(len(replica.same_process) + 1)} addresses."
-        others = replica_text(replica.same_process, replica_names(fleet), len(replica.same_process))
+        others = replica_text(replica.same_process, fleet.names, len(replica.same_process))
         text = (Piece(title, Style.STRONG), Piece(" Same instance_id: "), *others, Piece(". Capacity is counted once."))
         notices.append(Paragraph(text, Tone.WARNING))
     if unknown := sorted({what for probe in replica.probes if probe.reply for what in probe.reply.not_understood}):

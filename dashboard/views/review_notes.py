@@ -40,7 +40,6 @@ from dashboard.views.finding_list import (
     side_of,
 )
 from dashboard.views.finding_text import COLUMNS, finding_fields, note_lines, rule_title, where_of
-from dashboard.views.names import replica_names
 from dashboard.views.pages import CHANGES, FROM, TO
 
 AGREED = "agreed"
@@ -177,7 +176,7 @@ def _settled(changes: Changes, before: Fleet, before_notes: Mapping[str, Note]) 
     gone = [each.finding for each in changes.findings.no_longer_found if each.finding.id in before_notes]
     items = tuple(_settled_entry(each, before_notes[each.id]) for each in gone)
     rows = [(f"{where_of(each)} {each.sentence}", each, before_notes[each.id]) for each in gone]
-    names, sightings = replica_names(before), before.sightings.findings
+    names, sightings = before.names, before.sightings.findings
     data = partial(noted_data, rows, names, sightings, name="settled", caption=NO_LONGER_FOUND)
     return (Section("settled", NO_LONGER_FOUND, (Entries(items, data),)),) if items else ()
 

@@ -129,7 +129,7 @@ def _differences_of(
             notes=(*more, hidden_text(found.matrix, members), *uncovered_text(shown)),
         )
     )
-    cohorts = cohorts_table(pool, {each.id: each for each in members}, slug, found.column_sightings)
+    cohorts = cohorts_table(pool, fleet.names, slug, found.column_sightings)
     part = Section(f"cohorts-{slug}", cohorts.caption, (cohorts,), is_exported_only=True)
     whole = replace(
         found.with_rows(found.matrix.rows),

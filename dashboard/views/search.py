@@ -107,8 +107,7 @@ def _compared(fleet: Fleet, text: str) -> Iterator[Hit]:
     names = [each.strip().lower() for each in text.split(SEPARATOR)]
     ids = list(dict.fromkeys(by_name[each] for each in names if each in by_name))[:MOST_CHOSEN]
     if len(ids) > 1:
-        shown = {each.id: each.name for each in fleet.replicas}
-        name, link = joined([brief(shown[each]) for each in ids]), page(pages.COMPARE, replicas=write_chosen(ids))
+        name, link = joined([brief(fleet.names[each]) for each in ids]), page(pages.COMPARE, replicas=write_chosen(ids))
         yield Hit(name, "", link, "", " ".join(text.lower().split()))
 
 

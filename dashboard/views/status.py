@@ -132,10 +132,12 @@ def _sources_section(fleet: Fleet, sources: Sequence[SourceStatus]) -> Section:
 
 
 def _conflicts_section(fleet: Fleet, conflicts: Sequence[LabelConflict]) -> Iterator[Section]:
-    names = {each.id: each.name for each in fleet.replicas}
     fields = (
         Field(
-            "", "Target", lambda row: names.get(row.target, row.target), link=lambda row: Link(Kind.REPLICA, row.target)
+            "",
+            "Target",
+            lambda row: fleet.names.get(row.target, row.target),
+            link=lambda row: Link(Kind.REPLICA, row.target),
         ),
         Field("label", "Label"),
         Field("value", "Value in use"),

@@ -59,7 +59,6 @@ def draw_chosen(shown: Fleet, text: str) -> None:
         if ids:
             _choose_snapshot(text, ids)
         return
-    names = {each.id: each.name for each in fleet.replicas}
     head = st.container()
     with draw.controls_row("filters"):
         rows = links.draw_segments("Show", pages.SHOW, (DIFFERENCES, ALL))
@@ -68,7 +67,9 @@ def draw_chosen(shown: Fleet, text: str) -> None:
         first = chosen_reference(fleet, ids).key or ids[0]
         options = [first, *(each for each in ids if each != first)]
         bound = links.bind(pages.REFERENCE, options)
-        reference = st.selectbox("Reference", options, **bound, format_func=lambda key: one_line(names[key]), width=240)
+        reference = st.selectbox(
+            "Reference", options, **bound, format_func=lambda key: one_line(fleet.names[key]), width=240
+        )
         _choose_snapshot(text, ids)
     choice = SettingChoice(
         only_differences=rows != ALL,

@@ -198,7 +198,6 @@ def draw_page() -> None:
         head = head_text(pool, members, fleet.inspection.domains.get(name))
         st.html(markup.heading(f"Compare {markup.text(name)}", markup.text(head)), width="content")
         choose_pool(pools, name)
-    names = {member.id: member.name for member in members}
     verdict, pairs, causes_of_pool = head_of(fleet, name)
     with st.container(key="band"):
         st.html(verdict)
@@ -207,13 +206,13 @@ def draw_page() -> None:
         with st.container(key="first"):
             draw.draw_prepared(causes_of_pool, "compare_plan")
     with draw.controls_row("controls"):
-        choice = choose(pool, names, fleet.policy.baseline(name))
+        choice = choose(pool, fleet.names, fleet.policy.baseline(name))
         settings, prepared = shown(fleet, name, choice)
         matrix = settings.matrix
         st.download_button(
             "CSV",
             data=lambda: matrix_csv(
-                matrix, (coverage_text(fleet), hidden_text(matrix, members)), names, settings.sightings
+                matrix, (coverage_text(fleet), hidden_text(matrix, members)), fleet.names, settings.sightings
             ),
             file_name=f"{links.make_file_name(fleet.name, name, *pages.choices_of(fleet).values())}.csv",
             mime="text/csv",

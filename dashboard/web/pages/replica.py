@@ -39,7 +39,7 @@ NO_ANSWER = "No answer to show."
 
 @shared(max_entries=16)
 def comparison_of(fleet: Fleet, replica: str) -> ReplicaComparison:
-    return compare_with_pool(fleet, {each.id: each for each in fleet.replicas}[replica])
+    return compare_with_pool(fleet, fleet.by_id[replica])
 
 
 @shared(max_entries=16, has_times=True)
