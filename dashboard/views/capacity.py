@@ -118,13 +118,12 @@ def capacity_report(
     length: int | None = None,
     *,
     per: str = RANK,
-    name: str = "",
     is_whole: bool = True,
 ) -> View:
     """Return the sums of all pools, the worst first, and the ranks of one pool, or of all (None).
 
     Unless the report `is_whole`, of all pools only the ranks of the worst are drawn: a page has one chart.
-    Requests have `length` tokens, or each replica's own length (None). `name` is the snapshot's.
+    Requests have `length` tokens, or each replica's own length (None).
     """
     drawn = Measure.GIB if per == GPU else measure  # a GPU has memory only
     ranks = ranks_of(fleet, length, drawn)
@@ -167,7 +166,7 @@ def capacity_report(
         title="Capacity",
         headline=title(ranks) if pool is None else pool_title(pool, by_pool[pool]),
         lead=lead(ranks if pool is None else by_pool[pool], held.silent, elsewhere),
-        context=context_of(fleet, name=name, filters=filters),
+        context=context_of(fleet, filters=filters),
         parts=(*parts, glossary((BASIS, REQUESTS))),
     )
 

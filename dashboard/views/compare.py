@@ -86,8 +86,8 @@ SHARING, PAIRS, SETTINGS, DECIDING = "prefix-sharing", "cohort-pairs", "settings
 NOT_REPEATED = "Other settings that decide it are in the table above."
 
 
-def compare_report(fleet: Fleet, pool: str, choice: SettingChoice = ONLY_DIFFERENCES, *, name: str = "") -> View:
-    """Return how the replicas of a pool differ, as chosen, and what ends that. `name` is the snapshot's."""
+def compare_report(fleet: Fleet, pool: str, choice: SettingChoice = ONLY_DIFFERENCES) -> View:
+    """Return how the replicas of a pool differ, as chosen, and what ends that."""
     own = pool_named(fleet, pool)
     members = members_of(fleet, own)
     settings, deciding = compare_chosen(fleet, own, choice)
@@ -96,7 +96,7 @@ def compare_report(fleet: Fleet, pool: str, choice: SettingChoice = ONLY_DIFFERE
         title="Compare",
         headline=own.name,
         lead=head_text(own, members, fleet.inspection.domains.get(pool)),
-        context=context_of(fleet, name=name, filters=[(POOL, own.name), *_filters(choice)]),
+        context=context_of(fleet, filters=[(POOL, own.name), *_filters(choice)]),
         parts=(
             sharing_section(fleet, own),
             *pool_section(fleet, pool),
@@ -129,9 +129,7 @@ def chosen_reference(fleet: Fleet, ids: Sequence[str], asked: str = "") -> Refer
     return Reference(ReferenceKind.REPLICA, asked if asked in known else usual)
 
 
-def chosen_report(
-    fleet: Fleet, ids: Sequence[str], choice: SettingChoice, *, name: str = "", notes: Mapping[str, str] = NO_NOTES
-) -> View:
+def chosen_report(fleet: Fleet, ids: Sequence[str], choice: SettingChoice, notes: Mapping[str, str] = NO_NOTES) -> View:
     """Return how these replicas of a fleet differ, a column each in the order of `ids`, the reference first.
 
     `notes` are about single columns, such as the snapshot that a replica is from.
@@ -147,9 +145,7 @@ def chosen_report(
         title="Compare",
         headline=f"{count(len(ids), 'replica')} compared",
         lead=shortlist(named, MOST_CHOSEN),
-        context=context_of(
-            fleet, name=name, filters=[(CHOSEN, ", ".join(ids)), *_filters(choice._replace(by_replica=False))]
-        ),
+        context=context_of(fleet, filters=[(CHOSEN, ", ".join(ids)), *_filters(choice._replace(by_replica=False))]),
         parts=(
             Section(SHARING, "Prefix sharing", (_chosen_verdict(part, pool),)),
             settings_section(settings, members, choice),

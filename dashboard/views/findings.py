@@ -91,8 +91,8 @@ MOST_ENTRIES = 200  # of one severity in an export
 MOST_ROWS = 40  # of the list on the page: filters narrow it
 
 
-def findings_report(fleet: Fleet, chosen: FindingFilter = EVERYTHING, *, name: str = "") -> View:
-    """Return the export: all findings that match, with cause and fix. `name` is the snapshot's."""
+def findings_report(fleet: Fleet, chosen: FindingFilter = EVERYTHING) -> View:
+    """Return the export: all findings that match, with cause and fix."""
     known = list_findings(fleet)
     found = list(filter(chosen.matches, known.active))
     hidden = (
@@ -112,7 +112,7 @@ def findings_report(fleet: Fleet, chosen: FindingFilter = EVERYTHING, *, name: s
         title="Findings",
         headline=scoped_title(findings_title(fleet.inspection), chosen.pool),
         lead=f"{findings_lead(fleet)}.{hidden}",
-        context=context_of(fleet, name=name, filters=chosen.choices),
+        context=context_of(fleet, filters=chosen.choices),
         parts=tuple(parts),
     )
 

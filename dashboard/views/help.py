@@ -132,7 +132,7 @@ def glossary(terms: Iterable[str]) -> Section:
     return Section("words", "Glossary", tuple(map(Paragraph, lines)), is_exported_only=True)
 
 
-def help_report(fleet: Fleet, about: str | None = None, *, name: str = "") -> View:
+def help_report(fleet: Fleet, about: str | None = None) -> View:
     """Return the help; the page `about`, if it has a topic, is first."""
     order = sorted(TOPICS, key=lambda each: each != about)
     keys = Section("keys", "Keys", (to_table(KEYS, KEY_FIELDS, "keys", "Keys"),))
@@ -140,7 +140,7 @@ def help_report(fleet: Fleet, about: str | None = None, *, name: str = "") -> Vi
         title="Help",
         headline="Help",
         lead="Read-only towards replicas: only GET requests. Every choice on a page is in its URL.",
-        context=context_of(fleet, name=name),
+        context=context_of(fleet),
         parts=(*map(_topic, order), keys, _terms()),
     )
 

@@ -48,8 +48,8 @@ NUMBERS, MAP, POOLS, UNREAD = "numbers", "map", "pools", "not-read"  # anchors
 MOST_UNREAD = 8  # groups of replicas with incomplete data
 
 
-def overview_report(fleet: Fleet, name: str = "", sort: str = "", whole: Fleet | None = None) -> View:
-    """Return the view of a fleet. `name` is the snapshot's; `sort` is one of the table of pools, empty: by urgency.
+def overview_report(fleet: Fleet, sort: str = "", whole: Fleet | None = None) -> View:
+    """Return the view of a fleet; `sort` is one of the table of pools, empty: by urgency.
 
     Of a fleet that is one pool, `whole` is all of it: a cause of its plan may change replicas of other pools, too.
     """
@@ -66,7 +66,7 @@ def overview_report(fleet: Fleet, name: str = "", sort: str = "", whole: Fleet |
         title="Overview",
         headline=sharing_title(fleet),
         lead=fleet_lead(fleet),
-        context=context_of(fleet, name=name),
+        context=context_of(fleet),
         parts=(*parts, glossary((SHARE, POOL, COHORT, BASIS)), *changes_section(whole or fleet, plan_of(fleet))),
     )
 

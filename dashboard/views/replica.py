@@ -52,9 +52,7 @@ CONTRADICTIONS = (
 )
 
 
-def replica_report(
-    fleet: Fleet, replica_id: str, *, comparison: ReplicaComparison | None = None, name: str = ""
-) -> View:
+def replica_report(fleet: Fleet, replica_id: str, *, comparison: ReplicaComparison | None = None) -> View:
     """Return all that is known of one replica. Raises KeyError where the fleet has none with this id.
 
     `comparison` is that with its pool, where it is known.
@@ -70,7 +68,7 @@ def replica_report(
         title="Replica",
         headline=middle_cut(one_line(replica.name), LONGEST_NAME),
         lead=" · ".join([middle_cut(one_line(replica.id), LONGEST_NAME), _state_text(replica, compared)]),
-        context=context_of(fleet, name=name, filters=[("replica", replica.id)]),
+        context=context_of(fleet, filters=[("replica", replica.id)]),
         parts=(
             Section("numbers", "Summary", (_figures(fleet, replica, compared), *since, *_notices(fleet, replica))),
             *_findings(fleet, replica),

@@ -133,17 +133,8 @@ SORTED_BY = {field.title: field.name for field in FIELDS if field.title}  # to c
 SORTS = sort_names(SORTED_BY)
 
 
-def replicas_report(
-    fleet: Fleet,
-    choice: ReplicaChoice = EVERY_REPLICA,
-    *,
-    rows: pd.DataFrame | None = None,
-    name: str = "",
-) -> View:
-    """Return the replicas that match the filters.
-
-    `rows` are those of `replica_rows`, where they are known.
-    """
+def replicas_report(fleet: Fleet, choice: ReplicaChoice = EVERY_REPLICA, *, rows: pd.DataFrame | None = None) -> View:
+    """Return the replicas that match the filters; `rows` are those of `replica_rows`, where they are known."""
     rows = chosen_rows(replica_rows(fleet) if rows is None else rows, choice)
     shown = set(rows["id"])
     unread = unread_entries(each for each in incomplete_replicas(fleet) if each.id in shown)
@@ -162,7 +153,7 @@ def replicas_report(
         title="Replicas",
         headline=replicas_title(limited, choice.pool),
         lead=f"{len(rows):,} of {count(len(limited.replicas), 'replica')} shown{pools}.",
-        context=context_of(fleet, name=name, filters=[(key, text) for key, text in filters.items() if text]),
+        context=context_of(fleet, filters=[(key, text) for key, text in filters.items() if text]),
         parts=(
             *([Section("not-read", "Unreachable or partial", unread, is_exported_only=True)] if unread else []),
             Section(TABLE, "Replicas", (table,)),

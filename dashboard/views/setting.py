@@ -81,10 +81,10 @@ class PoolValue(NamedTuple):
 
 
 def setting_report(
-    fleet: Fleet, path: str, choice: SettingFilter = EVERY_SETTING, *, name: str = "", has_replicas: bool = False
+    fleet: Fleet, path: str, choice: SettingFilter = EVERY_SETTING, *, has_replicas: bool = False
 ) -> View:
     """Return all values of a setting, by replica too with `has_replicas`; where there is none, similar settings."""
-    context = context_of(fleet, name=name, filters=[("path", path), *choice.chosen])
+    context = context_of(fleet, filters=[("path", path), *choice.chosen])
     if (similar := similar_settings(fleet, path)) is not None:
         part = _similar_section(similar)
         return View(title="Setting", headline=path, lead=NO_SUCH_SETTING, context=context, parts=(part,))

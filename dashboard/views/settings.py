@@ -62,7 +62,6 @@ def settings_report(
     choice: SettingFilter = EVERY_SETTING,
     *,
     rows: pd.DataFrame | None = None,
-    name: str = "",
     sort: str = "",
 ) -> View:
     """Return the settings that match a search, sorted by one of `SORTS`.
@@ -78,7 +77,7 @@ def settings_report(
             f"{count(number, 'setting')}, {differing:,} with different values in a pool", choice.pool
         ),
         lead="Search by path or value. Open a setting for its values on all replicas.",
-        context=context_of(fleet, name=name, filters=choice.chosen),
+        context=context_of(fleet, filters=choice.chosen),
         parts=(Section(VALUES, "Settings", (_found_table(fleet, rows, choice, sort),)),),
     )
 

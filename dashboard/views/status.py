@@ -72,9 +72,8 @@ def status_report(
     reload: ReloadStatus | None = None,
     history: HistoryStatus | None = None,
     receivers: Sequence[ReceiverStatus] = (),
-    name: str = "",
 ) -> View:
-    """Return the status. The arguments up to `receivers` are those of the live fleet; a snapshot has none."""
+    """Return the status. The arguments are those of the live fleet; a snapshot has none."""
     complete = sum(all(fact.is_known(each) for fact in FACTS) for each in fleet.replicas)
     undeclared = sum(bool(each.assumptions) for each in fleet.inspection.domains.values())
     parts = [f"{complete:,} of {count(len(fleet.replicas), 'replica')} report every fact"]
@@ -94,7 +93,7 @@ def status_report(
         title="Status",
         headline=_headline(fleet, sources),
         lead=f"{'; '.join(parts)}.",
-        context=context_of(fleet, name=name),
+        context=context_of(fleet),
         parts=(*listed, *common, *live),
     )
 

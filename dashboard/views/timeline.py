@@ -113,13 +113,13 @@ def replica_blocks(
     return _blocks("timeline-replica", TITLE, timeline, lanes, _band_table("Value", rows, timeline), "", here, shown)
 
 
-def timeline_report(fleet: Fleet, blocks: tuple[Block, ...], pool: str | None, *, name: str = "") -> View:
+def timeline_report(fleet: Fleet, blocks: tuple[Block, ...], pool: str | None) -> View:
     """Return the page of all pools, or of one, with a timeline as `pool_blocks` makes it."""
     return View(
         title=TITLE,
         headline=f"Timeline of {pool}" if pool else "Timeline of all pools",
         lead="Replicas per cohort. A change of settings, a restart or a finding is a mark.",
-        context=context_of(fleet, name=name, filters=[("pool", pool)] if pool else []),
+        context=context_of(fleet, filters=[("pool", pool)] if pool else []),
         parts=(Section(ANCHOR, "", blocks),) if blocks else (),
     )
 

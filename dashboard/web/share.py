@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from importlib.util import find_spec
 from threading import Lock
 from typing import cast
@@ -18,7 +19,7 @@ from dashboard.views import pages
 from dashboard.views.blocks import View
 from dashboard.views.scope import name_scope
 from dashboard.views.snapshots import UNNAMED, data_time, default_name
-from dashboard.web import links, markup, sessions
+from dashboard.web import links, markup, sessions, state
 from dashboard.web.sides import Sides
 
 # Keys of the session.
@@ -73,7 +74,7 @@ def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
         shown = sides.address().values() if sides else [pages.side_of(fleet)]
         if page != pages.REVIEW:
             st.html(markup.section("Review") + REVIEW.format(markup.text(links.to(pages.REVIEW))))
-        _name_scope(fleet, page)
+        _complete(fleet, page, "" if sides else state.snapshot_name())
         _draw_export(links.make_file_name(fleet.name, page or "overview", *shown))
 
 
@@ -127,12 +128,20 @@ def base_url(url: str, page: str) -> str:
     return path.removesuffix(f"/{page}") if page else path
 
 
-def _name_scope(fleet: Fleet, page: str) -> None:
-    """Let the export of a page that is limited to a pool begin with what that leaves out."""
+def _complete(fleet: Fleet, page: str, name: str) -> None:
+    """Let an export name its snapshot and, of a page that is limited to a pool, begin with what that leaves out."""
     offered = cast("Callable[[], View] | None", st.session_state.get(OFFERED))
-    pool = links.scope()
-    if offered and pool in {each.name for each in fleet.pools} and page in pages.SCOPED:
-        st.session_state[OFFERED] = lambda: name_scope(offered(), fleet, pool or "", page)
+    if offered is None:
+        return
+    pool = links.scope() if page in pages.SCOPED else None
+
+    def completed() -> View:
+        view = offered()
+        if pool in {each.name for each in fleet.pools}:
+            view = name_scope(view, fleet, pool, page)
+        return replace(view, context=replace(view.context, name=name)) if name else view
+
+    st.session_state[OFFERED] = completed
 
 
 def _draw_export(file_name: str) -> None:

@@ -2,9 +2,7 @@
 
 import streamlit as st
 
-from dashboard.analysis.assembly import Fleet
 from dashboard.views import pages
-from dashboard.views.blocks import View
 from dashboard.views.capacity import GPU, POOL, RANK, capacity_report, order_pools
 from dashboard.views.capacity_text import Measure, parse_length
 from dashboard.web import draw, empty, links, markup, share, state
@@ -17,12 +15,7 @@ LENGTHS = (OWN, "4k", "8k", "32k", "128k")
 
 
 pool_names = shared(max_entries=4)(order_pools)
-
-
-@shared(max_entries=32)
-def capacity_view(fleet: Fleet, name: str, pool: str | None, measure: Measure, length: int | None, per: str) -> View:
-    """Return the view of one fleet and one choice; without a length requests use each replica's own."""
-    return capacity_report(fleet, pool, measure, length, per=per, name=name, is_whole=False)
+capacity_view = shared(max_entries=32)(capacity_report)
 
 
 def draw_page() -> None:
@@ -39,7 +32,7 @@ def draw_page() -> None:
     length = st.query_params.get(pages.LENGTH) or OWN
     tokens = parse_length(length)
     scope = None if pool == EVERY_POOL else pool
-    view = capacity_view(fleet, state.snapshot_name(), scope, Measure(measure), tokens, per)
+    view = capacity_view(fleet, scope, Measure(measure), tokens, per=per, is_whole=False)
     draw.draw_head(view)  # before the controls, whose choices the URL has: nothing moves when the page is drawn
     with draw.controls_row("controls"):
         if per != GPU:  # a GPU has memory only

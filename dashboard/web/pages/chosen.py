@@ -21,7 +21,7 @@ from dashboard.views.chosen_columns import (
 from dashboard.views.compare import chosen_reference, chosen_report
 from dashboard.views.pool_comparison import ORIGIN_WORDS, OriginFilter, SettingChoice
 from dashboard.views.snapshots import describe_snapshot
-from dashboard.web import draw, empty, links, markup, share, state
+from dashboard.web import draw, empty, links, markup, share
 from dashboard.web.state import shared
 
 LEAST_CHOSEN = 2  # replicas to compare
@@ -32,10 +32,10 @@ ADDED = "added_snapshot"  # key of the choice that adds columns
 
 @shared(max_entries=8, has_times=True)
 def chosen_view(
-    fleet: Fleet, ids: tuple[str, ...], choice: SettingChoice, name: str, notes: dict[str, str]
+    fleet: Fleet, ids: tuple[str, ...], choice: SettingChoice, notes: dict[str, str]
 ) -> tuple[View, draw.PreparedPieces]:
     """Return the comparison of chosen replicas, and its sections prepared."""
-    view = chosen_report(fleet, ids, choice, name=name, notes=notes)
+    view = chosen_report(fleet, ids, choice, notes)
     return view, draw.prepare_sections(view.parts)
 
 
@@ -78,8 +78,7 @@ def draw_chosen(shown: Fleet, text: str) -> None:
         reference=chosen_reference(fleet, ids, str(reference)),
         by_replica=True,
     )
-    notes = snapshot_notes(columns, opened)
-    view, pieces = chosen_view(fleet, ids, choice, state.snapshot_name(), notes)
+    view, pieces = chosen_view(fleet, ids, choice, snapshot_notes(columns, opened))
     with head:
         draw.draw_head(view)
     clicked = draw.draw_prepared(pieces, "chosen")

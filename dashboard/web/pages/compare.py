@@ -236,11 +236,7 @@ def draw_page() -> None:
 
     clicked = draw.draw_prepared(prepared[DECIDING], "compare_deciding") or clicked
     past = timeline.draw_pool(fleet, pool)
-    snapshot = state.snapshot_name()
-    share.offer(
-        lambda: with_timeline(compare_report(fleet, pool.name, choice, name=snapshot), past),
-        charts=bool(past),
-    )
+    share.offer(lambda: with_timeline(compare_report(fleet, pool.name, choice), past), charts=bool(past))
 
     if clicked:
         open_clicked(clicked)

@@ -257,5 +257,4 @@ def draw_page() -> None:
     chosen = choose(fleet, known)
     draw_findings(fleet, known, chosen)
     draw_rules(fleet, known, chosen)
-    name = state.snapshot_name()
-    share.offer(lambda: findings_report(shown, chosen, name=name))
+    share.offer(lambda: findings_report(shown, chosen))

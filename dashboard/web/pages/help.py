@@ -9,7 +9,7 @@ from dashboard.web import draw, share, state
 
 def draw_page() -> None:
     about = st.query_params.get(pages.ABOUT, "").removeprefix("overview")
-    view = help_report(state.fleet(), about, name=state.snapshot_name())
+    view = help_report(state.fleet(), about)
     draw.draw_head(view)
     draw.draw_sections(view.parts, "help")
     share.offer(lambda: view)

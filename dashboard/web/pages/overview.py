@@ -22,12 +22,12 @@ BY_URGENCY = ""  # no sort in the URL
 
 
 @shared(max_entries=8, has_times=True)
-def overview_view(fleet: Fleet, name: str, sort: str, pool: str | None) -> View:
+def overview_view(fleet: Fleet, sort: str, pool: str | None) -> View:
     """Return the view of a fleet, or of one pool."""
     if pool is None:
-        return overview_report(fleet, name, sort)
+        return overview_report(fleet, sort)
     part = replace(only_scope(fleet, pool), plan=plan_of(fleet).of_pool(pool, fleet.replicas))
-    view = overview_report(part, name, sort, fleet)
+    view = overview_report(part, sort, fleet)
     return replace(
         view, headline=scoped_title(view.headline, pool), context=replace(view.context, filters=((pages.POOL, pool),))
     )
@@ -39,9 +39,9 @@ def pool_order(fleet: Fleet) -> tuple[str, ...]:
 
 
 @shared(max_entries=8, has_times=True)
-def prepared_sections(fleet: Fleet, name: str, sort: str, pool: str | None) -> dict[str, draw.PreparedPieces]:
+def prepared_sections(fleet: Fleet, sort: str, pool: str | None) -> dict[str, draw.PreparedPieces]:
     """Return the sections as HTML: writing a thousand cells takes as long as all the rest of the page."""
-    return {each.anchor: draw.prepare_sections([each]) for each in overview_view(fleet, name, sort, pool).parts}
+    return {each.anchor: draw.prepare_sections([each]) for each in overview_view(fleet, sort, pool).parts}
 
 
 def draw_page() -> None:
@@ -49,10 +49,10 @@ def draw_page() -> None:
     sort = links.read_choice(
         pages.SORT, [BY_URGENCY, *sort_names(each.title for each in pools_table(fleet, ()).columns)]
     )
-    choices = (state.snapshot_name(), sort, links.scope())
-    view = overview_view(fleet, *choices)
+    scope = links.scope()
+    view = overview_view(fleet, sort, scope)
     sections = {each.anchor: each for each in view.parts}
-    prepared = prepared_sections(fleet, *choices)
+    prepared = prepared_sections(fleet, sort, scope)
     number, _, words = view.headline.partition("% ")
     title = markup.text(view.headline)
     if words:

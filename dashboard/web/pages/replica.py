@@ -43,8 +43,8 @@ def comparison_of(fleet: Fleet, replica: str) -> ReplicaComparison:
 
 
 @shared(max_entries=16, has_times=True)
-def view_of(fleet: Fleet, replica: str, name: str) -> View:
-    return replica_report(fleet, replica, comparison=comparison_of(fleet, replica), name=name)
+def view_of(fleet: Fleet, replica: str) -> View:
+    return replica_report(fleet, replica, comparison=comparison_of(fleet, replica))
 
 
 def draw_unknown(replica: str | None, found: Sequence[Replica]) -> None:
@@ -125,7 +125,7 @@ def draw_page() -> None:
         draw_unknown(asked, found)
         return
     (replica,) = found
-    comparison, view = comparison_of(fleet, replica.id), view_of(fleet, replica.id, state.snapshot_name())
+    comparison, view = comparison_of(fleet, replica.id), view_of(fleet, replica.id)
     sections = {each.anchor: each for each in view.parts}
 
     draw_head(view)

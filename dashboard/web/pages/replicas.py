@@ -52,12 +52,11 @@ def draw_page() -> None:
     head = st.container()
     rows = known_rows(fleet)
     choice = choose(rows)
-    name = state.snapshot_name()
-    view = replicas_report(fleet, choice, rows=rows, name=name)
+    view = replicas_report(fleet, choice, rows=rows)
     shown = chosen_rows(rows, choice)
     with head:
         draw.draw_head(view)
-    share.offer(lambda: replicas_report(fleet, choice, rows=rows, name=name))
+    share.offer(lambda: view)
     if shown.empty:
         hidden = len(chosen_rows(rows, ReplicaChoice(pool=choice.pool)))
         empty.filter_hides_all(f"{count(hidden, 'replica')} hidden.", links.to(pages.REPLICAS))

@@ -147,7 +147,6 @@ def report(fleet: Fleet, last: LastReview, recency: Recency) -> View:
         before_notes=last.notes,
         missing=last.missing,
         recency=recency,
-        name=stored.metadata.name if stored else "",
     )
 
 

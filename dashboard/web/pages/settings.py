@@ -80,12 +80,11 @@ def draw_page() -> None:
     with draw.controls_row("filters"):
         path = choose_path(fleet)
         choice = choose(fleet, has_path=bool(path))
-    name = state.snapshot_name()
     if path:
-        view = setting_report(fleet, path, choice, name=name, has_replicas=True)
+        view = setting_report(fleet, path, choice, has_replicas=True)
     else:
         rows, sort = filtered_values(fleet, choice._replace(search="")), links.read_choice(pages.SORT, ["", *SORTS])
-        view = settings_report(fleet, choice, rows=rows, name=name, sort=sort)
+        view = settings_report(fleet, choice, rows=rows, sort=sort)
     with head:
         if path:
             st.html(markup.link(links.to(pages.SETTINGS), "All settings"))

@@ -6,9 +6,9 @@ from dashboard.web import draw, share, state
 
 
 def draw_page() -> None:
-    fleet, name = state.fleet(), state.snapshot_name()
+    fleet = state.fleet()
     if state.is_frozen():
-        view = status_report(fleet, name=name)
+        view = status_report(fleet)
     else:
         view = status_report(
             fleet,
@@ -18,7 +18,6 @@ def draw_page() -> None:
             reload=service.reload_status(),
             history=service.history_status(),
             receivers=service.receivers(),
-            name=name,
         )
     draw.draw_head(view)
     draw.draw_sections(view.parts, "status")

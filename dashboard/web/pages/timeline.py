@@ -14,7 +14,7 @@ def draw_page() -> None:
     pool = links.read_choice(pages.POOL, ["", *pools]) or None
     head = st.container()
     blocks = timeline.draw_fleet(fleet, pools, pool)
-    view = timeline_report(fleet, blocks, pool, name=state.snapshot_name())
+    view = timeline_report(fleet, blocks, pool)
     with head:
         draw.draw_head(view)
     if not blocks:
