@@ -1,36 +1,25 @@
 """Compares the replicas of one pool: cohorts, differences, the matrix, and prefix sharing."""
 
-from dashboard.compare.columns import BASELINE, MAJORITY, MatrixColumn, Reference, ReferenceKind, parse_reference
-from dashboard.compare.hashes import Share, SharingCell
-from dashboard.compare.holders import Holders, holders
-from dashboard.compare.matrix import CellState, Matrix, MatrixCell, MatrixRow, hash_row, lay_out
-from dashboard.compare.pool import compare_pool
-from dashboard.compare.prefix import PREFIX_PATHS
-from dashboard.compare.sharing import SharingVerdict, sharing_verdict
-from dashboard.compare.sharing_counts import SharingCounts, count_sharing, sum_counts
-
-__all__ = [
-    "BASELINE",
-    "MAJORITY",
-    "PREFIX_PATHS",
-    "CellState",
-    "Holders",
-    "Matrix",
-    "MatrixCell",
-    "MatrixColumn",
-    "MatrixRow",
-    "Reference",
-    "ReferenceKind",
-    "Share",
-    "SharingCell",
-    "SharingCounts",
-    "SharingVerdict",
-    "compare_pool",
-    "count_sharing",
-    "hash_row",
-    "holders",
-    "lay_out",
-    "parse_reference",
-    "sharing_verdict",
-    "sum_counts",
-]
+from dashboard.compare.columns import BASELINE as BASELINE
+from dashboard.compare.columns import MAJORITY as MAJORITY
+from dashboard.compare.columns import MatrixColumn as MatrixColumn
+from dashboard.compare.columns import Reference as Reference
+from dashboard.compare.columns import ReferenceKind as ReferenceKind
+from dashboard.compare.columns import parse_reference as parse_reference
+from dashboard.compare.hashes import Share as Share
+from dashboard.compare.hashes import SharingCell as SharingCell
+from dashboard.compare.holders import Holders as Holders
+from dashboard.compare.holders import holders as holders
+from dashboard.compare.matrix import CellState as CellState
+from dashboard.compare.matrix import Matrix as Matrix
+from dashboard.compare.matrix import MatrixCell as MatrixCell
+from dashboard.compare.matrix import MatrixRow as MatrixRow
+from dashboard.compare.matrix import hash_row as hash_row
+from dashboard.compare.matrix import lay_out as lay_out
+from dashboard.compare.pool import compare_pool as compare_pool
+from dashboard.compare.prefix import PREFIX_PATHS as PREFIX_PATHS
+from dashboard.compare.sharing import SharingVerdict as SharingVerdict
+from dashboard.compare.sharing import sharing_verdict as sharing_verdict
+from dashboard.compare.sharing_counts import SharingCounts as SharingCounts
+from dashboard.compare.sharing_counts import count_sharing as count_sharing
+from dashboard.compare.sharing_counts import sum_counts as sum_counts

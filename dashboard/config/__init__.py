@@ -1,44 +1,26 @@
 """What the operator sets: fleet.yaml and environment variables, read once, frozen, unknown keys refused."""
 
-from dashboard.config.load import FILE_VARIABLE, load_options
-from dashboard.config.model import DEFAULT_FILE, TARGET_SOURCES, HistoryOptions, Options, PollOptions, policy_of
-from dashboard.config.notify import AlertmanagerOptions, NotifyOptions, WebhookOptions
-from dashboard.config.rules import MAX_LABEL_CHARACTERS, PoolOptions, RuleOptions, SuppressOptions
-from dashboard.config.sources import (
-    CredentialsOptions,
-    DnsSdOptions,
-    FileSdOptions,
-    HttpSdOptions,
-    KubernetesOptions,
-    PrometheusAuthorization,
-    PrometheusOptions,
-    RouterOptions,
-    TargetOptions,
-)
-
-__all__ = [
-    "DEFAULT_FILE",
-    "FILE_VARIABLE",
-    "MAX_LABEL_CHARACTERS",
-    "TARGET_SOURCES",
-    "AlertmanagerOptions",
-    "CredentialsOptions",
-    "DnsSdOptions",
-    "FileSdOptions",
-    "HistoryOptions",
-    "HttpSdOptions",
-    "KubernetesOptions",
-    "NotifyOptions",
-    "Options",
-    "PollOptions",
-    "PoolOptions",
-    "PrometheusAuthorization",
-    "PrometheusOptions",
-    "RouterOptions",
-    "RuleOptions",
-    "SuppressOptions",
-    "TargetOptions",
-    "WebhookOptions",
-    "load_options",
-    "policy_of",
-]
+from dashboard.config.load import FILE_VARIABLE as FILE_VARIABLE
+from dashboard.config.load import load_options as load_options
+from dashboard.config.model import DEFAULT_FILE as DEFAULT_FILE
+from dashboard.config.model import TARGET_SOURCES as TARGET_SOURCES
+from dashboard.config.model import HistoryOptions as HistoryOptions
+from dashboard.config.model import Options as Options
+from dashboard.config.model import PollOptions as PollOptions
+from dashboard.config.model import policy_of as policy_of
+from dashboard.config.notify import AlertmanagerOptions as AlertmanagerOptions
+from dashboard.config.notify import NotifyOptions as NotifyOptions
+from dashboard.config.notify import WebhookOptions as WebhookOptions
+from dashboard.config.rules import MAX_LABEL_CHARACTERS as MAX_LABEL_CHARACTERS
+from dashboard.config.rules import PoolOptions as PoolOptions
+from dashboard.config.rules import RuleOptions as RuleOptions
+from dashboard.config.rules import SuppressOptions as SuppressOptions
+from dashboard.config.sources import CredentialsOptions as CredentialsOptions
+from dashboard.config.sources import DnsSdOptions as DnsSdOptions
+from dashboard.config.sources import FileSdOptions as FileSdOptions
+from dashboard.config.sources import HttpSdOptions as HttpSdOptions
+from dashboard.config.sources import KubernetesOptions as KubernetesOptions
+from dashboard.config.sources import PrometheusAuthorization as PrometheusAuthorization
+from dashboard.config.sources import PrometheusOptions as PrometheusOptions
+from dashboard.config.sources import RouterOptions as RouterOptions
+from dashboard.config.sources import TargetOptions as TargetOptions

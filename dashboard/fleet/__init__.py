@@ -1,116 +1,58 @@
 """The core types: frozen values that cross from one package to the next."""
 
-from dashboard.fleet.pools import (
-    CLUSTER,
-    NO_LETTERS,
-    Baseline,
-    CodeTable,
-    Cohort,
-    Contradiction,
-    Coverage,
-    Difference,
-    Document,
-    Engine,
-    Letters,
-    Note,
-    Pool,
-    Replica,
-    SettingChange,
-    SettingValue,
-    Tolerance,
-    ValueCount,
-    cohort_letters,
-    has_same_content,
-    last_read,
-    with_answers,
-)
-from dashboard.fleet.replies import (
-    MOST_CONFLICTS,
-    STALE_SECONDS,
-    Argument,
-    Basis,
-    Credentials,
-    Device,
-    EngineFingerprint,
-    EngineReport,
-    Failure,
-    FailureKind,
-    JsonText,
-    KVCacheGroup,
-    LabelConflict,
-    ProbeResult,
-    ReceiverStatus,
-    ReplicaState,
-    Reply,
-    Role,
-    ScrapedMetrics,
-    Setting,
-    Snapshot,
-    Source,
-    SourceStatus,
-    State,
-    Target,
-    TargetAccess,
-    WorkerMemory,
-)
-from dashboard.fleet.routers import FactName, RouterConfig, RouterFact, RouterKind, facts_of_pool
-from dashboard.fleet.times import Gap, PastTime
-
-__all__ = [
-    "CLUSTER",
-    "MOST_CONFLICTS",
-    "NO_LETTERS",
-    "STALE_SECONDS",
-    "Argument",
-    "Baseline",
-    "Basis",
-    "CodeTable",
-    "Cohort",
-    "Contradiction",
-    "Coverage",
-    "Credentials",
-    "Device",
-    "Difference",
-    "Document",
-    "Engine",
-    "EngineFingerprint",
-    "EngineReport",
-    "FactName",
-    "Failure",
-    "FailureKind",
-    "Gap",
-    "JsonText",
-    "KVCacheGroup",
-    "LabelConflict",
-    "Letters",
-    "Note",
-    "PastTime",
-    "Pool",
-    "ProbeResult",
-    "ReceiverStatus",
-    "Replica",
-    "ReplicaState",
-    "Reply",
-    "Role",
-    "RouterConfig",
-    "RouterFact",
-    "RouterKind",
-    "ScrapedMetrics",
-    "Setting",
-    "SettingChange",
-    "SettingValue",
-    "Snapshot",
-    "Source",
-    "SourceStatus",
-    "State",
-    "Target",
-    "TargetAccess",
-    "Tolerance",
-    "ValueCount",
-    "WorkerMemory",
-    "cohort_letters",
-    "facts_of_pool",
-    "has_same_content",
-    "last_read",
-    "with_answers",
-]
+from dashboard.fleet.pools import CLUSTER as CLUSTER
+from dashboard.fleet.pools import NO_LETTERS as NO_LETTERS
+from dashboard.fleet.pools import Baseline as Baseline
+from dashboard.fleet.pools import CodeTable as CodeTable
+from dashboard.fleet.pools import Cohort as Cohort
+from dashboard.fleet.pools import Contradiction as Contradiction
+from dashboard.fleet.pools import Coverage as Coverage
+from dashboard.fleet.pools import Difference as Difference
+from dashboard.fleet.pools import Document as Document
+from dashboard.fleet.pools import Engine as Engine
+from dashboard.fleet.pools import Letters as Letters
+from dashboard.fleet.pools import Note as Note
+from dashboard.fleet.pools import Pool as Pool
+from dashboard.fleet.pools import Replica as Replica
+from dashboard.fleet.pools import SettingChange as SettingChange
+from dashboard.fleet.pools import SettingValue as SettingValue
+from dashboard.fleet.pools import Tolerance as Tolerance
+from dashboard.fleet.pools import ValueCount as ValueCount
+from dashboard.fleet.pools import cohort_letters as cohort_letters
+from dashboard.fleet.pools import has_same_content as has_same_content
+from dashboard.fleet.pools import last_read as last_read
+from dashboard.fleet.pools import with_answers as with_answers
+from dashboard.fleet.replies import MOST_CONFLICTS as MOST_CONFLICTS
+from dashboard.fleet.replies import STALE_SECONDS as STALE_SECONDS
+from dashboard.fleet.replies import Argument as Argument
+from dashboard.fleet.replies import Basis as Basis
+from dashboard.fleet.replies import Credentials as Credentials
+from dashboard.fleet.replies import Device as Device
+from dashboard.fleet.replies import EngineFingerprint as EngineFingerprint
+from dashboard.fleet.replies import EngineReport as EngineReport
+from dashboard.fleet.replies import Failure as Failure
+from dashboard.fleet.replies import FailureKind as FailureKind
+from dashboard.fleet.replies import JsonText as JsonText
+from dashboard.fleet.replies import KVCacheGroup as KVCacheGroup
+from dashboard.fleet.replies import LabelConflict as LabelConflict
+from dashboard.fleet.replies import ProbeResult as ProbeResult
+from dashboard.fleet.replies import ReceiverStatus as ReceiverStatus
+from dashboard.fleet.replies import ReplicaState as ReplicaState
+from dashboard.fleet.replies import Reply as Reply
+from dashboard.fleet.replies import Role as Role
+from dashboard.fleet.replies import ScrapedMetrics as ScrapedMetrics
+from dashboard.fleet.replies import Setting as Setting
+from dashboard.fleet.replies import Snapshot as Snapshot
+from dashboard.fleet.replies import Source as Source
+from dashboard.fleet.replies import SourceStatus as SourceStatus
+from dashboard.fleet.replies import State as State
+from dashboard.fleet.replies import Target as Target
+from dashboard.fleet.replies import TargetAccess as TargetAccess
+from dashboard.fleet.replies import WorkerMemory as WorkerMemory
+from dashboard.fleet.routers import FactName as FactName
+from dashboard.fleet.routers import RouterConfig as RouterConfig
+from dashboard.fleet.routers import RouterFact as RouterFact
+from dashboard.fleet.routers import RouterKind as RouterKind
+from dashboard.fleet.routers import facts_of_pool as facts_of_pool
+from dashboard.fleet.times import Gap as Gap
+from dashboard.fleet.times import PastTime as PastTime
