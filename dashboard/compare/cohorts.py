@@ -149,36 +149,22 @@ def minimal_cover(masks: Sequence[int], others: int) -> tuple[int, ...]:
     first: dict[int, int] = {}
     for place, mask in enumerate(masks):
         first.setdefault(mask, place)
-    if others in first:
-        return (first[others],)
     by_place = {place: mask for mask, place in first.items()}
-    if len(by_place) * others.bit_count() <= EXACT_WORK:
-        order = _rarest_bits_first(by_place, others)
-        for size in range(2, EXACT_SIZE + 1):
-            found = [tuple(sorted(cover)) for cover in _covers(by_place, others, order, size)]
-            if found:
-                return min(found)
+    for size in range(1, EXACT_SIZE + 1) if len(by_place) * others.bit_count() <= EXACT_WORK else ():
+        if found := [tuple(sorted(cover)) for cover in _covers(by_place, others, size)]:
+            return min(found)
     return _greedy_cover(by_place, others)
 
 
-def _rarest_bits_first(masks: dict[int, int], others: int) -> list[tuple[int, list[int]]]:
-    """Return each bit with the places of the masks that cover it; the bits with the fewest masks first."""
-    bits = [1 << index for index in range(others.bit_length()) if others >> index & 1]
-    covering = [(bit, [place for place, mask in masks.items() if mask & bit]) for bit in bits]
-    return sorted(covering, key=lambda bit_and_places: len(bit_and_places[1]))
-
-
-def _covers(
-    masks: dict[int, int], missing: int, order: list[tuple[int, list[int]]], size: int
-) -> Iterator[tuple[int, ...]]:
-    """Yield the covers of `missing` by at most `size` masks; each has a mask for the rarest bit."""
+def _covers(masks: dict[int, int], missing: int, size: int) -> Iterator[tuple[int, ...]]:
+    """Yield the covers of `missing` by at most `size` masks; each has a mask for its lowest bit."""
     if not missing:
         yield ()
     elif size:
-        _, places = next(entry for entry in order if entry[0] & missing)
-        for place in places:
-            for rest in _covers(masks, missing & ~masks[place], order, size - 1):
-                yield (place, *rest)
+        for place, mask in masks.items():
+            if mask & missing & -missing:
+                for rest in _covers(masks, missing & ~mask, size - 1):
+                    yield (place, *rest)
 
 
 def _greedy_cover(masks: dict[int, int], others: int) -> tuple[int, ...]:

@@ -96,9 +96,9 @@ class _SimpleRule(_RuleGroup):
             self.id,
             self.name,
             {context: each.severity for context, each in self.impact.items()},
-            self.needs or tuple(path for group in groups for path in group.compare),
             partial(_check_pair if self.scope is Scope.PAIR else _check_pool, self, groups),
             Page(flowing(self.problem), why, self.fix, self.exceptions, self.evidence, self.example),
+            self.needs or tuple(path for group in groups for path in group.compare),
             self.scope,
             spares_own_keys=self.spares_own_keys,
         )

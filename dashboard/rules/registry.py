@@ -56,9 +56,9 @@ class Rule:
     id: str
     name: str
     severity: Mapping[ImpactContext, Severity]
-    needs: tuple[str, ...]
     check: Check
     page: Page
+    needs: tuple[str, ...] = ()
     scope: Scope = Scope.POOL
     least: int = 2
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -87,78 +87,43 @@ class Rule:
         return min(candidates, key=lambda each: (each[1].rank, each[0] not in known)) if candidates else None
 
 
-def rule(
-    id_: str,
-    *,
-    needs: tuple[str, ...] = (),
-    scope: Scope = Scope.POOL,
-    least: int = 2,
-    expects: str | None = None,
-    needs_baseline: bool = False,
-    facts: tuple[FactName, ...] = (),
-    spares_own_keys: bool = False,
-    needs_any: bool = False,
-) -> Callable[[Check], Rule]:
+def rule(id_: str, **options: Any) -> Callable[[Check], Rule]:
     """Declare a rule: its name is that of its function, its page and severities are in the docstring.
 
-    The function takes its subject, and parameters by keyword, each with a default.
+    `options` are further fields of `Rule`. The function takes its subject, and parameters by keyword, each with a
+    default.
     """
 
     def declared(check: Check) -> Rule:
         keywords = list(inspect.signature(check).parameters.values())[1:]
         parameters = {each.name: each.default for each in keywords}
-        name = check.__name__.replace("_", "-")
-        docstring = inspect.getdoc(check) or ""
-        page, severity = page_of(docstring), severity_of(docstring)
-        return Rule(
-            id_,
-            name,
-            severity,
-            needs,
-            check,
-            page,
-            scope,
-            least,
-            parameters,
-            expects,
-            needs_baseline,
-            facts,
-            spares_own_keys,
-            needs_any,
-        )
+        page, severity = read_docstring(inspect.getdoc(check) or "")
+        return Rule(id_, check.__name__.replace("_", "-"), severity, check, page, parameters=parameters, **options)
 
     return declared
 
 
-def page_of(docstring: str) -> Page:
-    """Return a docstring as a page; missing sections are empty.
+def read_docstring(docstring: str) -> tuple[Page, Mapping[ImpactContext, Severity]]:
+    """Return a docstring as a page, missing sections empty, and the severity by impact context.
 
-    "Why it matters" is a list of `- context (severity): sentence`.
+    "Why it matters" is a list of `- context (severity): sentence`. Of equally severe contexts the first counts.
     """
-    sections = _sections(docstring)
-    return Page(
-        problem=flowing(sections[""]),
-        why={context: why for context, _, why in _impacts(sections)},
+    problem, *rest = _HEAD.split(docstring)
+    sections = {name: dedent(text).strip("\n") for name, text in zip(rest[::2], rest[1::2], strict=True)}
+    impacts = list(_impacts(sections.get(WHY, "")))
+    page = Page(
+        problem=flowing(problem),
+        why={context: why for context, _, why in impacts},
         fix=flowing(sections.get(FIX, "")),
         exceptions=flowing(sections.get(EXCEPTIONS, "")),
         evidence=tuple(_entries(sections.get(EVIDENCE, ""))),
         example=sections.get(EXAMPLE, "").rstrip(),
     )
+    return page, {context: severity for context, severity, _ in impacts}
 
 
-def severity_of(docstring: str) -> Mapping[ImpactContext, Severity]:
-    """Return the severity by impact context. Of equally severe contexts the first counts."""
-    return {context: severity for context, severity, _ in _impacts(_sections(docstring))}
-
-
-def _sections(docstring: str) -> Mapping[str, str]:
-    """Return the sections by their heads; the problem has none."""
-    problem, *rest = _HEAD.split(docstring)
-    return {"": problem} | {name: dedent(text).strip("\n") for name, text in zip(rest[::2], rest[1::2], strict=True)}
-
-
-def _impacts(sections: Mapping[str, str]) -> Iterator[tuple[ImpactContext, Severity, str]]:
-    for entry in _entries(sections.get(WHY, "")):
+def _impacts(text: str) -> Iterator[tuple[ImpactContext, Severity, str]]:
+    for entry in _entries(text):
         if (found := _IMPACT.fullmatch(entry)) is None:
             raise ValueError(f"expected `context (severity): sentence`: {entry}")
         yield ImpactContext(found[1]), Severity(found[2]), found[3]

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from dashboard.rules.catalogue import ALL_RULES, BY_ID, _RuleGroup, likely_rule_id, rule_id, unknown_rule
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import FAMILIES, OutcomeKind, Severity
-from dashboard.rules.registry import Rule, page_of, severity_of
+from dashboard.rules.registry import Rule, read_docstring
 from tests.rules.case import FOLDER, cases_of, rule_of
 from tests.tools.rule_set import COMMITTED, text, verdict_of
 
@@ -89,15 +89,15 @@ def test_a_rule_has_cases_of_each_outcome_and_findings_with_evidence_and_remedy(
 
 
 def test_a_docstring_is_a_page_of_sections() -> None:
-    page = page_of(WHOLE)
-    brief = page_of("Blocks differ.")
+    page, severity = read_docstring(WHOLE)
+    brief, _ = read_docstring("Blocks differ.")
 
     assert page.problem == "Blocks differ.\n\nMore of the problem on two lines."
     assert page.why == {
         ImpactContext.MODEL: "One thing on two lines.",
         ImpactContext.KV_EVENTS: "Another: with a colon.",
     }
-    assert severity_of(WHOLE) == {ImpactContext.MODEL: Severity.WARNING, ImpactContext.KV_EVENTS: Severity.CRITICAL}
+    assert severity == {ImpactContext.MODEL: Severity.WARNING, ImpactContext.KV_EVENTS: Severity.CRITICAL}
     assert page.fix == "Do this and that.\n\nThen rest."
     assert page.exceptions == "None."
     assert page.evidence == ("vllm/config/cache.py", "owner/repo#1")
@@ -108,7 +108,7 @@ def test_a_docstring_is_a_page_of_sections() -> None:
 @pytest.mark.parametrize("head", ["no such context (info)", "any pool (bad)", "any pool"])
 def test_unknown_impact_contexts_and_severities_are_rejected(head: str) -> None:
     with pytest.raises(ValueError, match=re.escape(head)):
-        page_of(f"Blocks differ.\n\nWhy it matters:\n    - {head}: A sentence.\n")
+        read_docstring(f"Blocks differ.\n\nWhy it matters:\n    - {head}: A sentence.\n")
 
 
 def test_an_unknown_meaning_is_rejected() -> None:

@@ -11,7 +11,7 @@ from dashboard.fleet.pieces import Kind, Style, Text, to_plain
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Evidence, Severity
-from dashboard.rules.registry import Rule, page_of
+from dashboard.rules.registry import Rule, read_docstring
 from dashboard.views.blocks import Banner, Cell, Entries, Paragraph, Section, Table, Tone
 from dashboard.views.finding_list import FindingList, list_findings
 from dashboard.views.findings import MOST_COHORTS, MOST_VALUES, finding_section, replica_text
@@ -236,7 +236,7 @@ def test_foreign_text_in_a_finding_is_never_markup() -> None:
 
 
 def test_the_page_of_a_rule_has_its_paragraphs_contexts_and_linked_threads() -> None:
-    section = rule_section(replace(BY_ID["RT-01"], page=page_of(WORDS)), ImpactContext.KV_STORE)
+    section = rule_section(replace(BY_ID["RT-01"], page=read_docstring(WORDS)[0]), ImpactContext.KV_STORE)
     why, fix, exceptions, _, sources = (each.blocks for each in section.parts)
     assert isinstance(why[0], Entries)
     assert isinstance(sources[0], Entries)
