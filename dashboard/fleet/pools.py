@@ -24,6 +24,7 @@ from dashboard.fleet.replies import (
     Source,
     State,
 )
+from vllm_fleet_provider.shared.types import Moment
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,12 +62,13 @@ class Baseline:
     file: str = ""
 
 
-class Note(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Note:
     """A note on a finding or a section, and the owner of its subject; `at` is the time of the last change."""
 
     text: str
     owner: str = ""
-    at: datetime | None = None
+    at: Moment | None = None
 
 
 Notes = Mapping[str, Note]  # by a finding's id, or by the anchor of a part of the review

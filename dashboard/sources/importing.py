@@ -269,7 +269,7 @@ def main() -> None:
     redaction.adopt(redacted)
     fleets, refused = imported(files, at, name, policy=policy, ignore=ignore)
     described = [
-        (each.file, len(each.content), each.metadata.model_dump_json(), each.carried.model_dump_json(by_alias=True))
+        (each.file, len(each.content), each.metadata.model_dump_json(), each.carried.model_dump_json())
         for each in fleets
     ]
     head = json.dumps({"fleets": described, "refused": refused})

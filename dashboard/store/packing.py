@@ -7,10 +7,10 @@ hash is the id.
 import gzip
 import hashlib
 import zlib
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
+from annotated_types import Predicate
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dashboard import __version__
@@ -114,14 +114,11 @@ def clean_content(content: bytes) -> bytes:
     return content if clean == content else content_of(read_snapshot(clean))
 
 
-class NotePart(BaseModel):
-    """A note in a file."""
+def fits(note: Note) -> bool:
+    return len(note.text) <= LONGEST_NOTE and len(note.owner) <= LONGEST_NAME
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
 
-    text: str = Field(max_length=LONGEST_NOTE)
-    owner: str = Field(default="", max_length=LONGEST_NAME)
-    at: Moment | None = None
+StoredNotes = Annotated[dict[str, Annotated[Note, Predicate(fits)]], Field(max_length=MOST_NOTES)]
 
 
 class SnapshotMetadata(BaseModel):
@@ -143,7 +140,7 @@ class SnapshotMetadata(BaseModel):
     info: int
     program_version: str
     rule_set: int
-    notes: dict[str, NotePart] = Field(default_factory=dict, max_length=MOST_NOTES)
+    notes: StoredNotes = Field(default_factory=dict)
 
 
 class ExportMetadata(BaseModel):
@@ -152,13 +149,8 @@ class ExportMetadata(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     name: str = Field(default="", max_length=LONGEST_NAME)
-    parts: dict[str, NotePart] = Field(default_factory=dict, max_length=MOST_NOTES, alias="notes")
+    notes: StoredNotes = Field(default_factory=dict)
     saved_at: Moment | None = None
-
-    @property
-    def notes(self) -> Notes:
-        """Return the notes by subject."""
-        return notes_of(self.parts)
 
 
 class StoredSnapshot(NamedTuple):
@@ -168,11 +160,6 @@ class StoredSnapshot(NamedTuple):
     metadata: SnapshotMetadata
     size_bytes: int
     problem: str = ""
-
-    @property
-    def notes(self) -> Notes:
-        """Return its notes by subject."""
-        return notes_of(self.metadata.notes)
 
 
 class SnapshotList(NamedTuple):
@@ -211,34 +198,15 @@ def tidy_name(name: str) -> str:
     return " ".join(one_line(name).split())[:LONGEST_NAME]
 
 
-def part_of(note: Note) -> NotePart:
-    """Return a note for a file; raise SnapshotError where it is too long."""
-    try:
-        return NotePart(**note._asdict())
-    except ValidationError:
-        raise SnapshotError(
-            f"The note is too long: the limit is {LONGEST_NOTE:,} characters, and {LONGEST_NAME} for its owner. "
-            "Shorten it."
-        ) from None
-
-
-def notes_of(parts: Mapping[str, NotePart]) -> Notes:
-    """Return the notes of a file, by subject."""
-    return {about: Note(part.text, part.owner, part.at) for about, part in parts.items()}
-
-
 def clean_metadata(metadata: SnapshotMetadata) -> SnapshotMetadata:
     """Return the metadata without secrets."""
     texts = {"name": clean_text(metadata.name), "fleet": clean_text(metadata.fleet)}
     return metadata.model_copy(update={**texts, "notes": clean_notes(metadata.notes)})
 
 
-def clean_notes(notes: Mapping[str, NotePart]) -> dict[str, NotePart]:
+def clean_notes(notes: Notes) -> dict[str, Note]:
     """Return notes without secrets."""
-    return {
-        about: note.model_copy(update={"text": clean_text(note.text), "owner": clean_text(note.owner)})
-        for about, note in notes.items()
-    }
+    return {about: Note(clean_text(each.text), clean_text(each.owner), each.at) for about, each in notes.items()}
 
 
 def read_metadata(key: str, raw: bytes) -> SnapshotMetadata:
@@ -274,13 +242,13 @@ def with_export_metadata(metadata: SnapshotMetadata, export: ExportMetadata) -> 
     times = {}
     if export.saved_at is not None and metadata.data_as_of <= export.saved_at <= metadata.saved_at:
         times = {"saved_at": export.saved_at, "imported_at": metadata.saved_at}
-    return metadata.model_copy(update={"notes": export.parts, **times})
+    return metadata.model_copy(update={"notes": export.notes, **times})
 
 
 def export_bytes(content: bytes, metadata: SnapshotMetadata) -> bytes:
     """Return a snapshot as one file; the same snapshot with the same name and notes gives the same bytes."""
     export = ExportMetadata(name=metadata.name, notes=metadata.notes, saved_at=metadata.saved_at)
-    return commented(packed(content), export.model_dump_json(by_alias=True).encode())
+    return commented(packed(content), export.model_dump_json().encode())
 
 
 def read_export_metadata(raw: bytes) -> ExportMetadata:
@@ -289,4 +257,4 @@ def read_export_metadata(raw: bytes) -> ExportMetadata:
         export = ExportMetadata.model_validate_json(comment_of(raw, NOTES_BYTES))
     except ValidationError:
         return ExportMetadata()
-    return export.model_copy(update={"name": clean_text(export.name), "parts": clean_notes(export.parts)})
+    return export.model_copy(update={"name": clean_text(export.name), "notes": clean_notes(export.notes)})

@@ -66,7 +66,9 @@ def last_review(known: SnapshotList, fleet: Fleet) -> StoredSnapshot | None:
     """
     as_of = fleet.polled_at
     for stored in known.snapshots:
-        if stored.notes or stored.problem or _is_named_review(stored, as_of):  # a problem: its notes cannot be read
+        if (
+            stored.metadata.notes or stored.problem or _is_named_review(stored, as_of)
+        ):  # a problem: its notes cannot be read
             return stored
     return None
 
@@ -85,7 +87,7 @@ def opened(known: SnapshotList, stored: StoredSnapshot | None, fleet_of: Callabl
             return LastReview(missing=NoLastReview.RECENT)
         return LastReview(missing=NoLastReview.UNMARKED if known.snapshots else NoLastReview.FIRST)
     try:
-        return LastReview(stored.id, fleet_of(stored.id), tuple(sorted(stored.notes.items())), stored.problem)
+        return LastReview(stored.id, fleet_of(stored.id), tuple(sorted(stored.metadata.notes.items())), stored.problem)
     except SnapshotError as error:
         return _unread(str(error))
 

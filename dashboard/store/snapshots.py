@@ -27,6 +27,8 @@ from dashboard.store.history.database import Database, NoHistoryError, file_data
 from dashboard.store.history.schema import snapshot, snapshot_answers
 from dashboard.store.packing import (
     ID_DIGITS,
+    LONGEST_NAME,
+    LONGEST_NOTE,
     MOST_BYTES,
     NO_ID,
     READ_ONLY,
@@ -42,10 +44,10 @@ from dashboard.store.packing import (
     content_of,
     describe_fleet,
     export_bytes,
+    fits,
     id_of,
     metadata_bytes,
     packed,
-    part_of,
     read_metadata,
     time_of,
     unpacked,
@@ -210,11 +212,14 @@ class Snapshots:
         """
 
         def noted(metadata: SnapshotMetadata) -> SnapshotMetadata:
-            notes = {name: part for name, part in metadata.notes.items() if name != about}
-            if note is not None:
-                notes[about] = part_of(note)
-            return metadata.model_copy(update={"notes": notes})
+            notes = {name: each for name, each in metadata.notes.items() if name != about}
+            return metadata.model_copy(update={"notes": notes if note is None else {**notes, about: note}})
 
+        if note is not None and not fits(note):
+            raise SnapshotError(
+                f"The note is too long: the limit is {LONGEST_NOTE:,} characters, and {LONGEST_NAME} for its owner. "
+                "Shorten it."
+            )
         self._change(key, noted)
 
     def delete(self, key: str) -> None:

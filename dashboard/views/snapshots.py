@@ -83,7 +83,7 @@ def _row(stored: StoredSnapshot, *, is_shown: bool) -> tuple[Cell, ...]:
         number_cell(f"{metadata.answered:,} of {metadata.targets:,}", metadata.answered),
         Cell("", pieces=_findings(stored)),
         number_cell(size(stored.size_bytes), stored.size_bytes),
-        number_cell(f"{len(stored.notes):,}" if stored.notes else "–", len(stored.notes)),
+        number_cell(f"{len(stored.metadata.notes):,}" if stored.metadata.notes else "–", len(stored.metadata.notes)),
         Cell("Export, manage", link=page(pages.SNAPSHOTS, **{pages.MANAGE: short_id(stored.id)})),
     )
 

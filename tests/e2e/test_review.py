@@ -203,7 +203,7 @@ def test_a_note_of_two_lines_is_there_after_a_reload(page: Page, url: str, store
         expect(first_note(page)).to_have_value(text)
         expect(topic.get_by_placeholder("Owner")).to_have_value("ana")
         (stored,) = store.all()
-        assert (text, "ana") in {note[:2] for note in stored.notes.values()}
+        assert (text, "ana") in {(note.text, note.owner) for note in stored.metadata.notes.values()}
 
 
 @pytest.mark.parametrize("place", ["Owner", "What was agreed"])

@@ -23,7 +23,7 @@ def test_a_too_long_note_is_refused(store: Snapshots, key: str, note: Note) -> N
 
     with pytest.raises(SnapshotError, match=re.escape(sentence)):
         store.note(key, "new", note)
-    assert store.get(key).notes == {"there": Note("before")}
+    assert store.get(key).metadata.notes == {"there": Note("before")}
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_unreadable_notes_are_reported_and_never_overwritten(store: Snapshots, k
         "They are never overwritten."
     )
 
-    assert [(each.id, each.metadata.fleet, each.notes, each.problem) for each in store.all()] == [
+    assert [(each.id, each.metadata.fleet, each.metadata.notes, each.problem) for each in store.all()] == [
         (key, "prod", {}, sentence)
     ]
     assert store.listed().damaged == (sentence,)
@@ -60,7 +60,7 @@ def test_the_size_of_notes_is_limited(store: Snapshots, key: str, monkeypatch: p
     with pytest.raises(SnapshotError, match=f"The notes of snapshot {key} take more than 0 MiB; shorten this one or"):
         store.note(key, "more", note)
 
-    assert len(store.get(key).notes) == len(read_export_metadata(store.export(key)).notes) == 4
+    assert len(store.get(key).metadata.notes) == len(read_export_metadata(store.export(key)).notes) == 4
     store.note(key, "0", None)
     store.note(key, "in its place", note)
 
@@ -81,7 +81,7 @@ def test_a_failed_write_keeps_the_earlier_notes(store: Snapshots, key: str) -> N
     with full_disk(10), pytest.raises(SnapshotError):
         store.note(key, "findings/1", Note("lost", "bob", NOW))
 
-    assert store.get(key).notes == {"findings/1": Note("kept", "ana", NOW)}
+    assert store.get(key).metadata.notes == {"findings/1": Note("kept", "ana", NOW)}
 
 
 def test_notes_are_written_changed_and_deleted(store: Snapshots, key: str) -> None:
@@ -89,9 +89,9 @@ def test_notes_are_written_changed_and_deleted(store: Snapshots, key: str) -> No
     store.note(key, "b", Note(HOSTILE))
     store.note(key, "a", Note("two", "bob", NOW))
 
-    assert Snapshots(store.folder).get(key).notes == {"a": Note("two", "bob", NOW), "b": Note(HOSTILE)}
+    assert Snapshots(store.folder).get(key).metadata.notes == {"a": Note("two", "bob", NOW), "b": Note(HOSTILE)}
     store.note(key, "a", None)
-    assert set(store.get(key).notes) == {"b"}
+    assert set(store.get(key).metadata.notes) == {"b"}
 
 
 def test_notes_of_parallel_threads_are_all_kept(store: Snapshots, key: str) -> None:
@@ -105,4 +105,4 @@ def test_notes_of_parallel_threads_are_all_kept(store: Snapshots, key: str) -> N
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(write, range(8)))
 
-    assert len(store.get(key).notes) == 80
+    assert len(store.get(key).metadata.notes) == 80

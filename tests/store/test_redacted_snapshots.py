@@ -9,7 +9,8 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.documents.findings import findings_json
 from dashboard.documents.fleet import fleet_json
 from dashboard.documents.load import without_secrets
-from dashboard.store.packing import NotePart, clean_content, content_of, describe_fleet, read_export_metadata, unpacked
+from dashboard.fleet import Note
+from dashboard.store.packing import clean_content, content_of, describe_fleet, read_export_metadata, unpacked
 from dashboard.store.snapshots import Snapshots
 from tests.builders import NOW
 from tests.saved_fleets import built_of_captures
@@ -43,7 +44,7 @@ def written_before(fleet: Fleet) -> bytes:
 def old(store: Snapshots) -> str:
     """Return the id of a snapshot with secrets in it and in a note."""
     content = written_before(built_of_captures())
-    note = NotePart(text=f"try https://ana:{SECRET}@host", owner=f"token={SECRET}")
+    note = Note(text=f"try https://ana:{SECRET}@host", owner=f"token={SECRET}")
     metadata = describe_fleet(built_of_captures(), "x", NOW)
     key = store.keep(content, metadata).id
     damage(store, key, metadata=metadata.model_copy(update={"notes": {"finding": note}}).model_dump_json().encode())

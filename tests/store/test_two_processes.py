@@ -46,4 +46,4 @@ def test_two_processes_that_write_120_notes_lose_none(store: Snapshots, key: str
     acknowledged = [line for writer in writers for line in writer.communicate()[0].split()]
 
     assert len(acknowledged) == 2 * EACH
-    assert sorted(store.get(key).notes) == sorted(acknowledged)
+    assert sorted(store.get(key).metadata.notes) == sorted(acknowledged)

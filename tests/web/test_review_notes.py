@@ -1,5 +1,7 @@
 """Concurrent edits of one note are merged; an unchanged side never overwrites a changed one."""
 
+from dataclasses import replace
+
 import pytest
 
 from dashboard.fleet import Note
@@ -27,4 +29,4 @@ def test_edits_are_merged(base: str, theirs: str, mine: str, kept: str) -> None:
 
 
 def test_two_owners_are_joined_and_the_time_is_that_of_the_last_edit() -> None:
-    assert merged(BASE, BASE._replace(owner="bo"), Note("Wait.", "cem", NOW)) == Note("Wait.", "bo, cem", NOW)
+    assert merged(BASE, replace(BASE, owner="bo"), Note("Wait.", "cem", NOW)) == Note("Wait.", "bo, cem", NOW)

@@ -143,7 +143,7 @@ def report(fleet: Fleet, last: LastReview, recency: Recency) -> View:
     return review_report(
         fleet,
         before=last.fleet,
-        notes=stored.notes if stored else {},
+        notes=stored.metadata.notes if stored else {},
         before_notes=last.notes,
         missing=last.missing,
         recency=recency,
@@ -299,7 +299,7 @@ def draw_page() -> None:
     known = earlier(service.snapshots(), fleet)
     last = chosen_last(known, fleet)
     stored = state.stored()
-    notes = stored.notes if stored else {}
+    notes = stored.metadata.notes if stored else {}
     recency = chosen_recency(fleet)
     sections, appendix = review(fleet, last.fleet, last.noted, last.missing, recency)
 

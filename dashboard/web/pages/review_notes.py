@@ -83,12 +83,12 @@ def _save(snapshot: str, about: str) -> None:
         session[prefix + UNSAVED], session[prefix + REMARK] = mine, str(error)
         return
     session[prefix + UNSAVED] = None
-    session[prefix + REMARK] = BOTH_KEPT if note[:2] != mine[:2] else ""
+    session[prefix + REMARK] = BOTH_KEPT if (note.text, note.owner) != (mine.text, mine.owner) else ""
 
 
 def _write(snapshot: str, about: str, base: Note, mine: Note) -> Note:
     """Merge a note with the saved one and write it; an empty note is deleted. Return what was written."""
-    theirs = service.snapshots().get(snapshot).notes.get(about, NOTHING)
+    theirs = service.snapshots().get(snapshot).metadata.notes.get(about, NOTHING)
     note = merged(base, theirs, mine)
     if len(note.text) > LONGEST_NOTE or len(note.owner) > LONGEST_NAME:
         raise SnapshotError(TOO_LONG)

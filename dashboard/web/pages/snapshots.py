@@ -188,7 +188,7 @@ def _set_to_delete(key: str | None) -> None:
 
 def _draw_deletion(stored: StoredSnapshot) -> None:
     name = stored.metadata.name or UNNAMED
-    notes = f" Also deletes {count(len(stored.notes), 'note')}." if stored.notes else ""
+    notes = f" Also deletes {count(len(stored.metadata.notes), 'note')}." if stored.metadata.notes else ""
     if stored.problem:
         notes = " Also deletes its notes, which cannot be read."
     warning = f"Delete {markup.bold(name)} permanently? Links to it will stop working.{notes}"

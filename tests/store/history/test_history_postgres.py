@@ -188,7 +188,7 @@ def test_every_instance_freezes_and_deletes_while_one_records(server: Server, tm
     assert (store.get(key), store.export(key)) == (here.get(key), here.export(key))
     assert store.fleet(key) == here.fleet(key)
     store.note(key, "x", Note("a\0b"))
-    assert store.get(key).notes == {"x": Note("a\0b")}
+    assert store.get(key).metadata.notes == {"x": Note("a\0b")}
     key = next(each.id for each in store.all() if each.metadata.name == "0")
     assert store.answers(key, 0) == raw_of(fleet, 0)
     for stored in store.all():

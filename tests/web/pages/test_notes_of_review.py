@@ -1,5 +1,6 @@
 """Notes of a review are saved with the snapshot, and no typed text is lost."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -37,7 +38,7 @@ class Reviewed(NamedTuple):
 
     @property
     def notes(self) -> dict[str, Note]:
-        return dict(self.store.get(self.key).notes)
+        return dict(self.store.get(self.key).metadata.notes)
 
 
 @pytest.fixture
@@ -140,7 +141,7 @@ def test_notes_of_two_people_on_one_finding_are_merged(reviewed: Reviewed) -> No
     reviewed.store.note(reviewed.key, reviewed.finding, Note("Theirs.", "bo"))
     reviewed.type(app, "Mine.")
 
-    assert reviewed.notes[reviewed.finding][:2] == ("Theirs.\nMine.", "bo")
+    assert replace(reviewed.notes[reviewed.finding], at=None) == Note("Theirs.\nMine.", "bo")
     assert reviewed.text(app) == "Theirs.\nMine."
     assert "both texts are kept" in html(app)
 

@@ -151,14 +151,14 @@ def test_an_imported_export_has_the_same_id_name_times_and_notes_and_keeps_newer
     app = drop(visit("snapshots"), ("fleet.json.gz", file))
 
     assert opened(app) == [f"./?snapshot={key[:10]}"]
-    assert service.snapshots().get(key).notes == {"x": note}
+    assert service.snapshots().get(key).metadata.notes == {"x": note}
     assert f"saved {iso(NOW)} · imported {iso(later)}" in html(visit("snapshots", manage=key))
     assert logged(capsys) == [
         {"audit": "import", "remote": "unknown", "name": "Ops review", "file": "fleet.json.gz", "snapshot": key}
     ]
     service.snapshots().note(key, "x", Note("Mine."))
     drop(visit("snapshots"), ("fleet.json.gz", file))
-    assert service.snapshots().get(key).notes == {"x": Note("Mine.")}
+    assert service.snapshots().get(key).metadata.notes == {"x": Note("Mine.")}
 
 
 def test_each_refused_file_has_its_reason_and_the_others_are_frozen(live: Fleet, tmp_path: Path) -> None:
