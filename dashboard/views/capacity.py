@@ -27,7 +27,6 @@ from dashboard.views.blocks import (
 from dashboard.views.capacity_blocks import (
     BARS,
     NO_DEVICES,
-    PRINTED_BARS,
     charts,
     device_chart,
     device_gauges,
@@ -116,13 +115,10 @@ def capacity_report(
     pool: str | None = None,
     measure: Measure = Measure.TOKENS,
     length: int | None = None,
-    *,
     per: str = RANK,
-    is_whole: bool = True,
 ) -> View:
-    """Return the sums of all pools, the worst first, and the ranks of one pool, or of all (None).
+    """Return the sums of all pools, the worst first, and the ranks of one pool; None: of the worst.
 
-    Unless the report `is_whole`, of all pools only the ranks of the worst are drawn: a page has one chart.
     Requests have `length` tokens, or each replica's own length (None).
     """
     drawn = Measure.GIB if per == GPU else measure  # a GPU has memory only
@@ -136,30 +132,21 @@ def capacity_report(
     chosen = {key: text for key, text in choices.items() if text}
     filters = [*([("pool", pool)] if pool else []), *chosen.items()]
     by_pool = ranks_by_pool(fleet, ranks)
-    drawn_pool = pool or ("" if is_whole else next(iter(by_pool)))
-    shown = {drawn_pool: by_pool[drawn_pool]} if drawn_pool else by_pool
+    shown = pool or next(iter(by_pool), None)
     links = {key: text for key, text in chosen.items() if key != "per" or text == GPU}
     sums = tuple(sorted(sums, key=lambda each: list(by_pool).index(each.name)))
     parts = [Section("pools", "Pools", (replace(pools_table(fleet, sums, length, links, by_pool), first=WORST_POOLS),))]
     if per == POOL:
         parts.insert(0, _by_pool(sums, measure))
         pool = None  # for the heading
-    else:
-        devices = devices_of(fleet, [rank for own in shown.values() for rank in own])
-        anchors = slugs(each.name for each in fleet.pools)
-        most = PRINTED_BARS if not drawn_pool else BARS
-        bars, tables = [], []
-        for named, own in shown.items():
-            slug, on_devices = anchors[named], devices[named]
-            if per == GPU:
-                blocks = _devices(named, slug, own, on_devices, most)
-            else:
-                blocks = _bars(fleet, named, slug, own, on_devices, measure, most)
-            bars.append(Section(f"pool-{slug}", brief(named), blocks))
-            if own:
-                table = ranks_table(own, f"ranks-{slug}", f"DP ranks of {brief(named)}")
-                tables.append(Section(table.name, table.caption, (table,), is_aside=True))
-        parts = [*parts, *bars, *tables]
+    elif shown is not None:
+        own, slug = by_pool[shown], slugs(each.name for each in fleet.pools)[shown]
+        devices = devices_of(fleet, own)
+        blocks = _devices(shown, slug, own, devices) if per == GPU else _bars(fleet, shown, slug, own, devices, measure)
+        parts.append(Section(f"pool-{slug}", brief(shown), blocks))
+        if own:
+            table = ranks_table(own, f"ranks-{slug}", f"DP ranks of {brief(shown)}")
+            parts.append(Section(table.name, table.caption, (table,), is_aside=True))
     held = fleet.total if pool is None else fleet.capacity[pool]
     elsewhere = sum(is_short(rank) for rank in ranks if pool is not None and rank.pool != pool)
     return View(
@@ -177,16 +164,10 @@ def order_pools(fleet: Fleet) -> tuple[str, ...]:
 
 
 def _bars(
-    fleet: Fleet,
-    pool: str,
-    slug: str,
-    ranks: Sequence[Any],
-    devices: Sequence[tuple[Any, Any]],
-    measure: Measure,
-    most: int,
+    fleet: Fleet, pool: str, slug: str, ranks: Sequence[Any], devices: Sequence[tuple[Any, Any]], measure: Measure
 ) -> tuple[Block, ...]:
     if any(rank.value is not None for rank in ranks):
-        head: tuple[Block, ...] = (*charts(pool, slug, ranks, most), quiet_paragraph(PER_RANK_NOTE))
+        head: tuple[Block, ...] = (*charts(pool, slug, ranks, BARS), quiet_paragraph(PER_RANK_NOTE))
     else:
         why = most_common_reason(ranks) or "No engine data."
         head = (Paragraph((Piece(f"No {measure} to draw. ", Style.STRONG), Piece(why)), Tone.UNKNOWN),)
@@ -198,13 +179,11 @@ def _bars(
     )
 
 
-def _devices(
-    pool: str, slug: str, ranks: Sequence[Any], devices: Sequence[tuple[Any, Any]], most: int
-) -> tuple[Block, ...]:
+def _devices(pool: str, slug: str, ranks: Sequence[Any], devices: Sequence[tuple[Any, Any]]) -> tuple[Block, ...]:
     known = [(rank, device) for rank, device in devices if rank.kv_cache_bytes_per_device is not None]
     if not known:
         return (Paragraph(plain(NO_DEVICES), Tone.UNKNOWN),)
-    chart = device_chart(pool, slug, known, most)
+    chart = device_chart(pool, slug, known)
     silent = len(devices) - len(known)
     left_out = f" Left out: {count(silent, 'device')} whose KV cache bytes are not reported." if silent else ""
     several = TICKS_NOTE if any("·" in bar.tick for bar in chart.bars) else ""

@@ -45,7 +45,7 @@ from dashboard.views.capacity_text import (
 from dashboard.views.names import brief
 
 BARS = 240  # of one chart: about five pixels each on a wide screen
-PRINTED_BARS = 48  # of one chart in a report of many pools: a page of paper
+PRINTED_BARS = 48  # of one chart of a review: a page of paper
 MOST_GAUGES = 6
 SHARE_TITLE = "KV share of device memory"
 MEMORY_WIDTHS = (1.5, 1)  # of the bars by part, and of the table at their right
@@ -105,26 +105,24 @@ def charts(pool: str, slug: str, ranks: Sequence[Any], most: int = PRINTED_BARS)
     return tuple(found)
 
 
-def devices_of(fleet: Fleet, ranks: Sequence[Any]) -> dict[str, list[tuple[Any, Any]]]:
-    """Return by pool the devices of ranks whose memory is reported: pairs of a rank and its device."""
+def devices_of(fleet: Fleet, ranks: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Return the devices of ranks whose memory is reported: pairs of a rank and its device."""
     frame = fleet.frames.devices
     devices: dict[tuple[str, int], list[Any]] = defaultdict(list)
     for device in rows_of(frame[frame["replica"].isin({rank.replica for rank in ranks})]):
         devices[device.replica, device.dp_rank].append(device)
-    found: dict[str, list[tuple[Any, Any]]] = defaultdict(list)
-    for rank in ranks:
-        own = devices[rank.replica, rank.dp_rank]
-        found[rank.pool] += [(rank, device) for device in own if device.total_memory_bytes]
-    return found
+    return [
+        (rank, device) for rank in ranks for device in devices[rank.replica, rank.dp_rank] if device.total_memory_bytes
+    ]
 
 
-def device_chart(pool: str, slug: str, found: Sequence[tuple[Any, Any]], most: int = BARS) -> Chart:
+def device_chart(pool: str, slug: str, found: Sequence[tuple[Any, Any]]) -> Chart:
     """Return the KV cache of each device of a pool, in GiB, inside its memory."""
     held = [rank.kv_cache_bytes_per_device for rank, _ in found]
     counted = [size if rank.counts else None for size, (rank, _) in zip(held, found, strict=True)]
     names = [device.name for _, device in found]
     off = outliers(names, counted)
-    places: list[int] = _least(range(len(found)), [size or 0 for size in held], most)
+    places: list[int] = _least(range(len(found)), [size or 0 for size in held], BARS)
     places.sort(key=names.__getitem__)
     noun = device_noun(names)
     return Chart(

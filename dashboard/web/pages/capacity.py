@@ -32,7 +32,7 @@ def draw_page() -> None:
     length = st.query_params.get(pages.LENGTH) or OWN
     tokens = parse_length(length)
     scope = None if pool == EVERY_POOL else pool
-    view = capacity_view(fleet, scope, Measure(measure), tokens, per=per, is_whole=False)
+    view = capacity_view(fleet, scope, Measure(measure), tokens, per)
     draw.draw_head(view)  # before the controls, whose choices the URL has: nothing moves when the page is drawn
     with draw.controls_row("controls"):
         if per != GPU:  # a GPU has memory only
