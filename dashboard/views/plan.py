@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from operator import itemgetter
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.causes import Cause, Fix, Plan
@@ -57,7 +57,7 @@ NOT_PREDICTED = "effect not predicted"
 READ_ONLY = "Nothing is changed from here: paste the change, restart the replicas, look again."
 NO_CAUSES = "No findings: nothing to fix"
 NOTHING_TO_PASTE = "Nothing to paste."
-Choices = tuple[tuple[str, str], ...]
+HERE = page(pages.OVERVIEW)  # where a cause opens, unless another page lists it
 ANOTHER_LINE = " \\\n"  # all flags can be pasted behind `vllm serve`, one a line
 NOTES = {
     ApplyMethod.BY_HAND: "Set by hand: {}. The value shown leaves out values of each replica.",
@@ -76,9 +76,8 @@ def plan_section(fleet: Fleet, target: str = pages.OVERVIEW) -> Section:
     if not plan.causes:
         return Section(PLAN, "Fix plan", (_calm_paragraph(fleet),))
     every = Piece(f"All {count(len(fleet.inspection.findings), 'finding')}", link=page(pages.FINDINGS))
-    return _section(
-        "Fix plan", plan, [_brief(fleet, plan, *each, target) for each in enumerate(plan.causes, 1)], every, MOST_CAUSES
-    )
+    items = [_brief(fleet, plan, *each, page(target)) for each in enumerate(plan.causes, 1)]
+    return _section("Fix plan", plan, items, every, MOST_CAUSES)
 
 
 def _calm_paragraph(fleet: Fleet) -> Paragraph:
@@ -94,7 +93,7 @@ def pool_section(fleet: Fleet, name: str) -> tuple[Section, ...]:
     plan, items = plan_of(fleet).of_pool(name, fleet.replicas), []
     members = plan.members or frozenset()
     for number, cause in enumerate(plan.causes, 1):
-        entry, total = _brief(fleet, plan, number, cause, pages.COMPARE, ((pages.POOL, name),)), len(cause.replicas)
+        entry, total = _brief(fleet, plan, number, cause, page(pages.COMPARE, pool=name)), len(cause.replicas)
         here = len(members.intersection(cause.replicas))
         rest = (Piece(f" · {here:,} of {total:,} in this pool", Style.MUTED),) if here < total else ()
         items.append(replace(entry, head=(*entry.head, *rest), lines=entry.lines[1:]))  # the verdict is above
@@ -108,43 +107,29 @@ def _section(title: str, plan: Plan, items: Sequence[Entry], every: Piece, most:
         Entries(tuple(items[part]), partial(_data, plan.causes[part]), test_id="cause")
         for part in (slice(most), slice(most, None))
     )
-    more = Section("plan-more", f"{len(rest.items):,} more", (rest,), is_aside=True)
-    return Section(
-        PLAN,
-        title,
-        (first,),
-        (more,) if rest.items else (),
-        note=(Piece(f"{plan_text(plan)} "), every),
-    )
+    more = (Section("plan-more", f"{len(rest.items):,} more", (rest,), is_aside=True),) if rest.items else ()
+    return Section(PLAN, title, (first,), more, note=(Piece(f"{plan_text(plan)} "), every))
 
 
-class _Row(NamedTuple):
-    """One group of changes for programs; None: an action."""
-
-    cause: Cause
-    group: ChangeGroup | None
-
-    @property
-    def patch(self) -> Patch:
-        return self.group.patch if self.group else Patch()
-
-
-CHANGE_FIELDS = (
-    Field("", key="cause", value=lambda row: row.cause.key),
-    Field("", key="severity", value=lambda row: row.cause.severity.value),
-    Field("", key="change", value=lambda row: to_plain(title_of(row.cause))),
-    Field("", key="effect", value=lambda row: effect_text(row.cause).replace("\n", ", ")),
-    Field("", key="replicas", value=lambda row: row.group.replicas if row.group else row.cause.replicas),
-    Field("", key="flags", value=lambda row: tuple(map(shlex.join, row.patch.flags))),
-    Field("", key="flags to remove", value=lambda row: row.patch.removed),
-    Field("", key="environment", value=lambda row: row.patch.environment),
-    Field("", key="image", value=lambda row: row.patch.image),
+CHANGE_FIELDS = (  # of a cause, the replicas of a group of changes, and their patch
+    Field("", key="cause", value=lambda row: row[0].key),
+    Field("", key="severity", value=lambda row: row[0].severity.value),
+    Field("", key="change", value=lambda row: to_plain(title_of(row[0]))),
+    Field("", key="effect", value=lambda row: effect_text(row[0]).replace("\n", ", ")),
+    Field("", key="replicas", value=itemgetter(1)),
+    Field("", key="flags", value=lambda row: tuple(map(shlex.join, row[2].flags))),
+    Field("", key="flags to remove", value=lambda row: row[2].removed),
+    Field("", key="environment", value=lambda row: row[2].environment),
+    Field("", key="image", value=lambda row: row[2].image),
 )
 
 
 def _data(causes: Iterable[Cause]) -> Table:
-    """Return causes for programs: a row for each group of changes of the recommended fixes."""
-    rows = [_Row(each, group) for each in causes for group in (each.fixes[0].groups if each.fixes else (None,))]
+    """Return causes for programs: a row for each group of changes of the recommended fixes, or for an action."""
+    rows: list[tuple[Cause, tuple[str, ...], Patch]] = []
+    for each in causes:
+        groups = each.fixes[0].groups if each.fixes else ()
+        rows += [(each, group.replicas, group.patch) for group in groups] or [(each, each.replicas, Patch())]
     return to_data(rows, CHANGE_FIELDS, PLAN, "Fix plan")
 
 
@@ -205,33 +190,23 @@ def plan_text(plan: Plan) -> str:
     return f"{text}; {count(len(own), 'replica')} to restart{outside}"
 
 
-def _brief(
-    fleet: Fleet, plan: Plan, number: int, cause: Cause, target: str = pages.OVERVIEW, choices: Choices = ()
-) -> Entry:
-    """Return a line that opens a cause on the `target` page with these choices, or its section of an export."""
+def _brief(fleet: Fleet, plan: Plan, number: int, cause: Cause, here: Link = HERE) -> Entry:
+    """Return a line that opens a cause on a page, or its section of an export."""
     return Entry(
         tone=Tone(cause.severity),
         head=title_of(cause),
         side=effect_text(cause),
-        lines=(why_text(cause), *filter(None, [_shared_text(fleet, plan, cause, target, choices)])),
-        link=_link(number, cause, target, choices),
+        lines=(why_text(cause), *filter(None, [_shared_text(fleet, plan, cause, here)])),
+        link=_link(number, cause, here),
         where=str(number),
     )
 
 
-def _link(number: int, cause: Cause, target: str, choices: Choices) -> Link:
-    return Link(Kind.PAGE, target, choices=(*choices, (pages.CAUSE, cause.key)), anchor=f"cause-{number}")
+def _link(number: int, cause: Cause, here: Link) -> Link:
+    return here._replace(choices=(*here.choices, (pages.CAUSE, cause.key)), anchor=f"cause-{number}")
 
 
-def _shared_text(
-    fleet: Fleet,
-    plan: Plan,
-    cause: Cause,
-    target: str = pages.OVERVIEW,
-    choices: Choices = (),
-    *,
-    is_numbered: bool = True,
-) -> Text:
+def _shared_text(fleet: Fleet, plan: Plan, cause: Cause, here: Link = HERE, *, is_numbered: bool = True) -> Text:
     """Return which other causes restart the same replicas, by number in the plan or by title; empty without any."""
     restarts, numbered = plan.own(cause.restarts), enumerate(plan.causes, 1)
     others = [each for each in numbered if each[1].key != cause.key and not restarts.isdisjoint(each[1].restarts)]
@@ -241,7 +216,7 @@ def _shared_text(
     few = len(shared) <= MOST_NAMED
     which = replica_text(shared, fleet.names) if few else plain(f"{len(shared):,} of its replicas")
     links = [
-        (Piece(str(number) if is_numbered else to_plain(title_of(each)), link=_link(number, each, target, choices)),)
+        (Piece(str(number) if is_numbered else to_plain(title_of(each)), link=_link(number, each, here)),)
         for number, each in others
     ]
     verb = "restarts" if len(others) == 1 else "restart"
@@ -261,16 +236,12 @@ def title_of(cause: Cause) -> Text:
     if not cause.fixes:
         sentences = {each.remedy.sentence.partition(". ")[0].partition(": ")[0] for each in cause.findings}
         step = sentences.pop().rstrip(".") if len(sentences) == 1 else rule_step(cause.findings[0].rule)
-        what = with_code(step) if step else _without_stop(text_of(cause.findings))
+        *rest, last = with_code(step) if step else text_of(cause.findings)
+        what = (*rest, last._replace(text=last.text.removesuffix(".")))
         return (*what, Piece(" · "), Piece(f"{count(len(cause.replicas), 'replica')}", Style.STRONG), *pools)
     fix = cause.fixes[0]
     number = Piece(count(len(fix.replicas), "replica"), Style.STRONG)
     return (Piece("Restart "), number, *pools, *_values_text(fix))
-
-
-def _without_stop(text: Text) -> Text:
-    *rest, last = text
-    return (*rest, last._replace(text=last.text.removesuffix(".")))
 
 
 def _pools_text(cause: Cause) -> Text:
@@ -284,14 +255,12 @@ def _pools_text(cause: Cause) -> Text:
 
 def _values_text(fix: Fix) -> Text:
     """Return what the replicas are restarted with and without; where groups differ, only the names."""
-    patches = [each.patch for each in fix.groups]
-    parts: list[Text] = []
+    patches, pieces = [each.patch for each in fix.groups], list[Piece]()
     for word, values in (("with", _set_values(patches)), ("without", _removed_names(patches))):
         if values:
-            parts.append(
-                (Piece(f" {word} "), *shortlist_texts([(Piece(each, Style.CODE),) for each in values], MOST_VALUES))
-            )
-    return tuple(piece for part in parts for piece in part) or (Piece(" with other settings"),)
+            named = shortlist_texts([(Piece(each, Style.CODE),) for each in values], MOST_VALUES)
+            pieces += (Piece(f" {word} "), *named)
+    return tuple(pieces) or plain(" with other settings")
 
 
 def _set_values(patches: Iterable[Patch]) -> list[str]:
@@ -355,7 +324,8 @@ def cause_section(fleet: Fleet, plan: Plan, cause: Cause, number: int = 0, *, is
         blocks += _action_blocks(cause, fleet.names, is_short=is_short)
     parts = []
     for place, fix in enumerate(cause.fixes):
-        name = _choice_title(place, fix) if len(cause.fixes) > 1 else ""
+        which = f"{'Or' if place else 'Recommended'}: {to_plain(_values_text(fix)).strip()}"
+        name = which if len(cause.fixes) > 1 else ""
         own = [block for group in fix.groups for block in _group_blocks(fleet, group, data, is_short=is_short)]
         if is_short:
             blocks += [Paragraph((Piece(name, Style.STRONG),)), *own] if name else own
@@ -383,15 +353,11 @@ def _effect_sentences(fleet: Fleet, cause: Cause) -> Iterator[str]:
         yield f"LoRA adapters of {count(loaded, 'replica')} must be loaded again."
 
 
-def _choice_title(place: int, fix: Fix) -> str:
-    return f"{'Recommended' if not place else 'Or'}: {to_plain(_values_text(fix)).strip()}"
-
-
 def _group_blocks(fleet: Fleet, group: ChangeGroup, data: Callable[[], Table], *, is_short: bool) -> Iterator[Block]:
     yield _replicas_paragraph(group.replicas, fleet.names, is_short=is_short)
-    entries = [Entry(Tone.PLAIN, plain(label), snippets=(text,)) for label, text in _pasted(group.patch)]
-    more = [] if is_short else list(_kubernetes_texts(group.patch, [fleet.by_id[each] for each in group.replicas]))
-    entries += [Entry(Tone.PLAIN, plain(label), snippets=(text,), fold=label) for label, text in more]
+    entries = [Entry(Tone.PLAIN, plain(label), snippets=(text,)) for label, text in _pasted(group.patch) if text]
+    more = () if is_short else _kubernetes_texts(group.patch, [fleet.by_id[each] for each in group.replicas])
+    entries += [Entry(Tone.PLAIN, plain(label), snippets=(text,), fold=label) for label, text in more if text]
     entries += _names_entries(group.replicas, fleet.names, is_short=is_short)
     yield Entries(tuple(entries), data)
     yield from (Paragraph(plain(each)) for each in group_notes(group))
@@ -414,25 +380,23 @@ def _names_entries(replicas: Sequence[str], names: Mapping[str, str], *, is_shor
         yield Entry(Tone.PLAIN, plain(label), snippets=("\n".join(lines),), fold=label)
 
 
-def _pasted(patch: Patch) -> Iterator[tuple[str, str]]:
-    """Yield what to type, with labels: the image, the command line, the variables."""
-    offered = (
+def _pasted(patch: Patch) -> tuple[tuple[str, str], ...]:
+    """Return what to type, with labels: the image, the command line, the variables; each may be empty."""
+    return (
         ("Image", patch.image),
         ("Flags", ANOTHER_LINE.join(map(shlex.join, patch.flags))),
         ("Flags to remove", "\n".join(patch.removed)),
         ("Environment variables", "\n".join(patch.environment)),
     )
-    return (each for each in offered if each[1])
 
 
-def _kubernetes_texts(patch: Patch, members: Sequence[Replica]) -> Iterator[tuple[str, str]]:
-    """Yield the same for Kubernetes and for two Helm charts, with labels."""
-    offered = (
+def _kubernetes_texts(patch: Patch, members: Sequence[Replica]) -> tuple[tuple[str, str], ...]:
+    """Return the same for Kubernetes and for two Helm charts, with labels."""
+    return (
         ("kubectl patch", kubectl_text(patch, members)),
         (f"Helm values: {PRODUCTION_STACK}", production_stack_values(patch)),
         (f"Helm values: {LLM_D}", llm_d_values(patch, members)),
     )
-    return (each for each in offered if each[1])
 
 
 def group_notes(group: ChangeGroup) -> Sequence[str]:

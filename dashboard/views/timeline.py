@@ -1,6 +1,6 @@
 """Timelines as blocks: the cohorts of pools, the values of a setting, the states of a replica. Each with its tables."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -12,20 +12,14 @@ from dashboard.analysis.timeline import MarkKind, Timeline, TimelineGroup, Timel
 from dashboard.fleet import Pool, ReplicaState
 from dashboard.fleet.formatting import count, end_cut, iso, one_line
 from dashboard.fleet.pieces import Kind, Link
+from dashboard.fleet.times import parse_period
 from dashboard.views.blocks import Block, Section, Table, Tone, View, quiet_paragraph
 from dashboard.views.context import context_of
 from dashboard.views.table import Field, to_table
 from dashboard.views.time_chart import FORMER_SHADES, Band, Lane, TimeChart, details_of, lane_of, shades
 
 ANCHOR, TITLE = "timeline", "Timeline"
-RANGES = {
-    "1h": timedelta(hours=1),
-    "6h": timedelta(hours=6),
-    "24h": timedelta(hours=24),
-    "7d": timedelta(days=7),
-    "30d": timedelta(days=30),
-    "90d": timedelta(days=90),
-}
+RANGES = {each: parse_period(each) for each in ("1h", "6h", "24h", "7d", "30d", "90d")}
 LONGEST_DEFAULT = "24h"
 MOST_LANES = 12  # pools of one chart: those that changed, then those with problems
 MOST_BANDS = 8  # of a lane
@@ -46,54 +40,32 @@ def pool_blocks(
 ) -> tuple[Block, ...]:
     """Return the cohorts of pools over time. `pools` are in the order of the page; removed pools come last."""
     by_name = {pool.name: pool for pool in fleet.pools}
-    names = list(dict.fromkeys([*pools, *(each.pool for each in timeline.groups)]))
     found = {
-        name: _cohorts(by_name.get(name), [each for each in timeline.groups if each.pool == name]) for name in names
+        name: _cohorts(by_name.get(name), [each for each in timeline.groups if each.pool == name])
+        for name in dict.fromkeys([*pools, *(each.pool for each in timeline.groups)])
     }
-    order = sorted(filter(found.__getitem__, names), key=lambda name: -_is_changing(found[name]))
-    lanes = [lane_of(name, found[name], timeline) for name in order[:MOST_LANES]]
-    title = f"Replicas per cohort of {order[0]}" if len(order) == 1 else "Replicas per cohort"
-    hidden = len(order) - MOST_LANES
-    note = f"{count(hidden, 'more pool')} without a lane; the marks are those of all pools." if hidden > 0 else ""
-    named = [(name, each) for name in order for each in found[name]]
-    return _blocks("timeline", title, timeline, lanes, _band_table("Cohort", named, timeline), note, here, shown)
+    drawn = [name for name, bands in found.items() if bands]
+    title = f"Replicas per cohort of {drawn[0]}" if len(drawn) == 1 else "Replicas per cohort"
+    return _by_pool("timeline", title, "Cohort", found, timeline, here, shown, "; the marks are those of all pools")
 
 
 def setting_blocks(
     path: str, timeline: Timeline, pools: Sequence[str], here: LinkAt, shown: datetime | None = None
 ) -> tuple[Block, ...]:
     """Return how many replicas had which value of a setting over time, a lane for each pool."""
-    values = list(merged(timeline.groups, lambda each: each.key).values())
-    values.sort(key=lambda each: (-each.steps[-1].number, -each.weight))
+    values = sorted(merged(timeline.groups, lambda each: each.key).values(), key=_most_now)
     shade_of = dict(zip((each.key for each in values), shades(len(values)), strict=True))
-    names = [
-        name for name in dict.fromkeys([*pools, *(each.pool for each in timeline.groups)]) if name in pools or not pools
-    ]
-    found = {
-        name: _limited(
-            [
-                Band(each, each.key, shade_of[each.key], end_cut(each.key, LONGEST_VALUE))
-                for each in sorted(timeline.groups, key=lambda each: (-each.steps[-1].number, -each.weight))
-                if each.pool == name
-            ]
-        )
-        for name in names
-    }
-    order = sorted(filter(found.__getitem__, names), key=lambda name: -_is_changing(found[name]))
-    lanes = [lane_of(name, found[name], timeline) for name in order[:MOST_LANES]]
-    hidden = len(order) - MOST_LANES
-    note = f"{count(hidden, 'more pool')} without a lane." if hidden > 0 else ""
-    named = [(name, each) for name in order for each in found[name]]
-    return _blocks(
-        "timeline-setting",
-        f"Replicas per value of {path}",
-        timeline,
-        lanes,
-        _band_table("Value", named, timeline),
-        note,
-        here,
-        shown,
-    )
+    bands: dict[str, list[Band]] = {name: [] for name in pools or [each.pool for each in timeline.groups]}
+    for each in sorted(timeline.groups, key=_most_now):
+        if each.pool in bands:
+            bands[each.pool].append(Band(each, each.key, shade_of[each.key], end_cut(each.key, LONGEST_VALUE)))
+    found = {name: _limited(own) for name, own in bands.items()}
+    return _by_pool("timeline-setting", f"Replicas per value of {path}", "Value", found, timeline, here, shown)
+
+
+def _most_now(group: TimelineGroup) -> tuple[float, float]:
+    """Return the key that sorts groups: those that most replicas have now, then those that most replicas had."""
+    return -group.steps[-1].number, -group.weight
 
 
 def replica_blocks(
@@ -191,8 +163,25 @@ def _limited(named: Sequence[Band]) -> list[Band]:
     return [*named[: MOST_BANDS - 1], Band(other, label, "g2", label)]
 
 
-def _is_changing(named: Sequence[Band]) -> bool:
-    return any(len(each.group.steps) > 1 for each in named)
+def _by_pool(
+    name: str,
+    title: str,
+    what: str,
+    found: Mapping[str, Sequence[Band]],
+    timeline: Timeline,
+    here: LinkAt,
+    shown: datetime | None,
+    of_marks: str = "",
+) -> tuple[Block, ...]:
+    """Return a lane for each pool with bands, those that changed first; `of_marks` says which marks there are."""
+    order = sorted(
+        filter(found.__getitem__, found), key=lambda pool: not any(len(each.group.steps) > 1 for each in found[pool])
+    )
+    lanes = [lane_of(pool, found[pool], timeline) for pool in order[:MOST_LANES]]
+    hidden = len(order) - MOST_LANES
+    note = f"{count(hidden, 'more pool')} without a lane{of_marks}." if hidden > 0 else ""
+    named = [(pool, each) for pool in order for each in found[pool]]
+    return _blocks(name, title, timeline, lanes, _band_table(what, named, timeline), note, here, shown)
 
 
 def _blocks(

@@ -139,7 +139,7 @@ def _past_times() -> dict[str, str]:
 def past_times() -> dict[str, datetime]:
     """Return past times to choose by their labels, each with a poll; none without a history."""
     now = service.now().replace(second=0, microsecond=0)
-    first = _first_poll(service.current())
+    first = first_poll(service.current())
     if first is None:
         return {}
     times = [(label, now - ago) for label, ago in AGO.items()]
@@ -147,7 +147,8 @@ def past_times() -> dict[str, datetime]:
 
 
 @state.shared(max_entries=1)
-def _first_poll(fleet: Fleet) -> datetime | None:
+def first_poll(fleet: Fleet) -> datetime | None:
+    """Return the time of the first poll in the history; None without one, and where it cannot be read."""
     if fleet.polled_at is None:
         return None
     try:

@@ -30,9 +30,9 @@ from dashboard.views.timeline import (
     setting_blocks,
 )
 from dashboard.web import draw, links, markup
+from dashboard.web.sides import first_poll
 from dashboard.web.state import shared
 
-RANGE_WORDS = {"1h": "1 h", "6h": "6 h", "24h": "24 h", "7d": "7 d", "30d": "30 d", "90d": "90 d"}
 SHORTEST = timedelta(minutes=1)  # of a range: a history may have one poll
 HINT = "Click a time or a mark to open the page as it was then. Drag to select a range."
 CHANGES_LINK = "Changes in this range"
@@ -82,7 +82,7 @@ def draw_setting_of_pool(fleet: Fleet, path: str, pool: Pool) -> None:
     if _has_history(fleet):
         place = Link(Kind.PAGE, pages.COMPARE, pool.name, ((pages.POOL, pool.name), (pages.PATH, path)))
         window = _window(fleet, links.read_choice(pages.RANGE, list(RANGES), default=_default(fleet)))
-        st.html(markup.section(f"{TITLE}, {RANGE_WORDS[window.name]}"))
+        st.html(markup.section(f"{TITLE}, {_range_words(window.name)}"))
         _draw(partial(_setting, fleet, path, pool.name, place), window, place, "timeline_dialog")
 
 
@@ -142,10 +142,15 @@ def _draw_range(fleet: Fleet, place: Link, read: BlockReader) -> tuple[Block, ..
         list(RANGES),
         **links.bind(pages.RANGE, list(RANGES), default=_default(fleet)),
         required=True,
-        format_func=RANGE_WORDS.__getitem__,
+        format_func=_range_words,
         label_visibility="collapsed",
     )
     return _draw(read, _window(fleet, str(name)), place, "timeline")
+
+
+def _range_words(name: str) -> str:
+    """Return the name of a range as a choice: `24 h`."""
+    return f"{name[:-1]} {name[-1]}"
 
 
 def _window(fleet: Fleet, name: str) -> Window:
@@ -155,23 +160,14 @@ def _window(fleet: Fleet, name: str) -> Window:
     """
     width, newest, shown = RANGES[name], _newest(fleet), _shown(fleet)
     until = newest if shown is None or shown >= newest - width else shown + width / 2
-    since, first = until - width, _first_poll()
+    since, first = until - width, first_poll(service.current())
     if first is not None and since < first < until:
         since = min(first, until - SHORTEST)
     return Window(name, Period(since, until), shown)
 
 
 def _default(fleet: Fleet) -> str:
-    return default_range(_first_poll(), _newest(fleet))
-
-
-def _first_poll() -> datetime | None:
-    """Return the time of the first poll; None without one, and where reading the timeline says why."""
-    reader = service.history()
-    try:
-        return reader.first_poll() if reader else None
-    except HistoryError:
-        return None
+    return default_range(first_poll(service.current()), _newest(fleet))
 
 
 def _newest(fleet: Fleet) -> datetime:
