@@ -114,7 +114,7 @@ def label(
         + (f' font-size="{num(size)}"' if size else "")
         + (f' text-anchor="{anchor}"' if anchor else "")
         + (' font-weight="650"' if weight else "")
-        + (f' fill="{MUTE}"' if css == "mute" else "")
+        + (f' fill="{MUTE}"' if css.startswith("mute") else "")
         + f">{more}{escape(words)}</text>"
     )
 

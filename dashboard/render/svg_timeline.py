@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from dashboard.analysis.timeline import MarkKind
-from dashboard.fleet.formatting import count
 from dashboard.render.svg import (
     COHORTS,
     GROUND,
@@ -29,19 +28,18 @@ from dashboard.render.svg import (
 from dashboard.views.blocks import Tone
 from dashboard.views.time_chart import MOVES, Band, Cluster, Lane, TimeChart, describe_times, range_text
 
-LEFT, RIGHT = 196.0, 14.0  # beside the plot, which begins at 0: labels, and a margin
-PLOT = WIDTH - LEFT - RIGHT  # the width of the times in a file
-NARROWEST = 700.0  # px of the times on a page: see look_timeline.css
+MARGIN = 14.0  # on each side of the plot, which begins at 0
+PLOT = WIDTH - 2 * MARGIN  # the width of the times in a file
+NARROWEST = 700.0  # px of the times on a page; on a phone look_timeline.css hides what has no room
 PAGE_FONT = 0.8  # of the widest sans serif, which a file may get: the font of pages is Source Sans
-ALONE, SEVERAL, STRIP = 180.0, 46.0, 24.0  # heights of lanes
-SPACE, ROW = 10.0, 24.0  # between lanes, and of a row of marks
+ALONE, SEVERAL, STRIP = 180.0, 32.0, 20.0  # heights of lanes
+HEAD, SPACE = 22.0, 8.0  # above a lane: its name and its areas; between lanes
+ROW = 36.0  # of marks, with its name above
 MOST_TICKS = 9
 FONT, SMALL = 14.0, 13.0
 LEAST_ROLLOUT, LEAST_WORDS, LONGEST_WORDS = 5.0, 100.0, 260.0
 NO_DATA = "no data"
 HIT = 'fill="none" pointer-events="all"'  # not drawn; a pointer finds it
-INSET = 8.0  # of a text in an area
-LEAST_TEXT = 14.0  # the height of an area with a text in it
 FORMER = ("#a3adb7", "#c2c9d0", "#8a949e")
 STATES = {"up": "#dbe5e1", "partial": TONES[Tone.WARNING], "down": TONES[Tone.CRITICAL]}
 FILLS = (
@@ -49,10 +47,11 @@ FILLS = (
     | {f"g{n}": each for n, each in enumerate(FORMER)}
     | STATES
 )
-DARK_TEXT = frozenset({"g0", "g1", "g2", "up", "partial"})  # shades on which a dark text is readable, not a white one
 SIGNS = {MarkKind.CRITICAL: Tone.CRITICAL, MarkKind.WARNING: Tone.WARNING, MarkKind.ENDED: Tone.GOOD}
-STEPS = tuple(
-    timedelta(minutes=each) for each in (5, 10, 15, 30, 60, 120, 180, 360, 720, 1_440, 2_880, 5_760, 10_080, 20_160)
+STEPS = (
+    *(timedelta(seconds=each) for each in (1, 2, 5, 10, 15, 30)),
+    *(timedelta(minutes=each) for each in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720)),
+    *(timedelta(days=each) for each in (1, 2, 4, 7, 14)),
 )
 MIDNIGHT = datetime(2001, 1, 1, tzinfo=UTC)  # a Monday
 
@@ -105,20 +104,19 @@ def draw_times(chart: TimeChart, *, context: str | None = None, is_wide: bool = 
     scale = _Scale(since, PLOT / max((until - since).total_seconds(), 1), is_wide)
     top = 34.0 if context is not None else 6.0
     parts: list[str] = []
-    if len(chart.lanes) == 1 and not chart.lanes[0].is_strip:
-        parts.append(_legend(chart.lanes[0], top, is_wide=is_wide))
-        top += 24
-    bottom = top
+    bottom, heads = top, []
     places: dict[str, tuple[float, float]] = {}  # of lanes, by their labels
     for lane in chart.lanes:
         height = STRIP if lane.is_strip else ALONE if len(chart.lanes) == 1 else SEVERAL
+        heads.append(_head(lane, scale, bottom))
+        bottom += HEAD
         parts.append(_lane(lane, scale, bottom, height))
         places[lane.label] = bottom, bottom + height
-        bottom += height + (SPACE / 2 if lane.is_strip else SPACE)
+        bottom += height + SPACE
     lanes_end = bottom - SPACE / 2
     axis = [scale.line("rule", scale.x(time), top, lanes_end, f'stroke="{LINE}"') for time in ticks(chart)]
     parts.insert(0, "".join(axis))
-    parts += _gaps(chart, scale, top, lanes_end)
+    parts += (*_gaps(chart, scale, top, lanes_end), *heads)
     for name, clusters in chart.rows.items():
         parts.append(_row(name, clusters, scale, places, bottom))
         bottom += ROW
@@ -129,30 +127,40 @@ def draw_times(chart: TimeChart, *, context: str | None = None, is_wide: bool = 
             parts.append(scale.line(css, scale.x(chart.shown), top, lanes_end, more))
     height = bottom + 26 + (18 if context else 0)
     if context is not None:
-        below = label(context, 8 - LEFT, bottom + 42, fit(context, WIDTH - 16, SMALL), size=SMALL)
-        parts.insert(0, ground(chart.title, height, -LEFT) + below)
+        below = label(context, 8 - MARGIN, bottom + 42, fit(context, WIDTH - 16, SMALL), size=SMALL)
+        parts.insert(0, ground(chart.title, height, -MARGIN) + below)
     ends = " ".join(f'data-{name}="{_milliseconds(time)}"' for name, time in chart.period._asdict().items())
     places_of = f'{ends} data-top="{num(top)}" data-bottom="{num(bottom)}"'
-    size = 'width="100%"' if is_wide else f'viewBox="{num(-LEFT)} 0 {WIDTH} {num(height)}" width="{WIDTH}"'
+    size = 'width="100%"' if is_wide else f'viewBox="{num(-MARGIN)} 0 {WIDTH} {num(height)}" width="{WIDTH}"'
     return drawing(size, height, FONT, chart.title, describe_times(chart), parts, places_of)
+
+
+def _head(lane: Lane, scale: _Scale, top: float) -> str:
+    """Name a lane and its areas, each with its number of replicas at the end; as many as there is room for."""
+    share, room = (PAGE_FONT, NARROWEST) if scale.is_wide else (1.0, PLOT)
+    name = fit(lane.label, LONGEST_WORDS, FONT)
+    parts = [label(lane.label, 0, top + 15, name, css="ink")]
+    x = widest(name, FONT) * share + 16
+    until = max((each.until for each in lane.moments), default=scale.since)
+    for band in lane.bands:
+        last = band.runs[-1]
+        number = f" ×{last.high - last.low:,}" if last.until == until and not lane.is_strip else ""
+        words = f"{fit(band.text, LONGEST_WORDS, SMALL)}{number}"
+        width = 17 + widest(words, SMALL) * share + 12
+        if x + width > room:
+            break
+        css = _class(band)
+        square = rect(css, x, top + 5, 11, 11, f'rx="2" fill="{FILLS[css]}"')
+        whole = label(f"{band.text}{number}", x + 17, top + 15, words, size=SMALL)
+        parts.append(f'<g class="key">{square}{whole}</g>')
+        x += width
+    return f"<g>{''.join(parts)}</g>"
 
 
 def _lane(lane: Lane, scale: _Scale, top: float, height: float) -> str:
     unit = height / lane.highest
-    middle = top + height / 2
-    words = "" if lane.is_strip else count(lane.highest, "replica")
     parts = [
-        label(
-            lane.label,
-            -12,
-            middle + (4 if lane.is_strip else -2),
-            fit(lane.label, LEFT - 20, FONT),
-            anchor="end",
-            css="ink",
-        ),
-        label("", -12, middle + 13, words, size=11, anchor="end") if words else "",
         scale.stretch("".join(_band(band, scale, top + height, unit) for band in lane.bands), top, height),
-        *(_inside(band, scale, top + height, unit) for band in lane.bands),
         f'<line class="rule" y1="{num(top + height)}" x2="{scale.at(PLOT)}" y2="{num(top + height)}" stroke="{LINE}"/>',
     ]
     for each in lane.moments:
@@ -171,36 +179,6 @@ def _band(band: Band, scale: _Scale, bottom: float, unit: float) -> str:
         for run in band.runs
     )
     return f'<path class="{css}" d="{outline}" fill="{FILLS[css]}"/>'
-
-
-def _inside(band: Band, scale: _Scale, bottom: float, unit: float) -> str:
-    """Write the text of a band into its longest part, if there is room."""
-    run = max(band.runs, key=lambda run: run.until - run.since)
-    left, room = scale.x(run.since), scale.room(scale.x(run.until) - scale.x(run.since))
-    if (run.high - run.low) * unit < LEAST_TEXT or widest(band.text, SMALL) > room - 2 * INSET:
-        return ""
-    css, y = _class(band), bottom - (run.high + run.low) / 2 * unit + 4
-    name, fill = ("on-light", INK) if css in DARK_TEXT else ("on-dark", GROUND)
-    return (
-        f'<text class="{name}{" on-partial" if css == "partial" else ""}" x="{scale.at(left)}" dx="{num(INSET)}" '
-        f'y="{num(y)}" font-size="{num(SMALL)}" font-weight="650" fill="{fill}">{cut_text(band.text)}</text>'
-    )
-
-
-def _legend(lane: Lane, top: float, *, is_wide: bool) -> str:
-    """Draw what the shades of the only lane are, as many as there is room for."""
-    parts, x = [], 0.0
-    room, share = (NARROWEST, PAGE_FONT) if is_wide else (PLOT, 1.0)
-    for band in lane.bands:
-        words = fit(band.label, LONGEST_WORDS, SMALL)
-        width = 18 + widest(words, SMALL) * share + 14
-        if x + width > room:
-            break
-        css = _class(band)
-        parts.append(rect(css, x, top, 12, 12, f'rx="2" fill="{FILLS[css]}"'))
-        parts.append(label(band.label, x + 18, top + 10.5, words, size=SMALL))
-        x += width
-    return "".join(parts)
 
 
 def _gaps(chart: TimeChart, scale: _Scale, top: float, bottom: float) -> Iterator[str]:
@@ -222,8 +200,8 @@ def _gaps(chart: TimeChart, scale: _Scale, top: float, bottom: float) -> Iterato
 
 def _row(name: str, clusters: list[Cluster], scale: _Scale, places: Mapping[str, tuple[float, float]], y: float) -> str:
     """Draw the marks of one row, each with its tooltip and the time that a click opens."""
-    middle = y + ROW / 2
-    parts = [label("", -12, middle + 4, name, anchor="end", css="ink")]
+    middle = y + 24
+    parts = [label("", 0, y + 11, name, css="ink")]
     ends, taken = [scale.x(each.marks[0].at) - 8 for each in clusters[1:]], 0.0
     for each, end in zip(clusters, [*ends, PLOT], strict=True):
         first = each.marks[0]
@@ -240,10 +218,12 @@ def _row(name: str, clusters: list[Cluster], scale: _Scale, places: Mapping[str,
                 is_before = before > after and widest(whole, SMALL) > after
                 words = fit(whole, before if is_before else after, SMALL)
                 if is_before:
-                    drawn += label(whole, scale.at(x), middle + 4, words, size=SMALL, dx=-6, anchor="end")
+                    drawn += label(
+                        whole, scale.at(x), middle + 4, words, size=SMALL, dx=-6, anchor="end", css="mute what"
+                    )
                     left -= widest(words, SMALL)
                 else:
-                    drawn += label(whole, scale.at(x + width), middle + 4, words, size=SMALL, dx=6)
+                    drawn += label(whole, scale.at(x + width), middle + 4, words, size=SMALL, dx=6, css="mute what")
                     right += widest(words, SMALL)
         else:
             sign = f'cy="{num(middle)}" r="4.5" fill="none" stroke="{MUTE}" stroke-width="2"'
@@ -252,7 +232,7 @@ def _row(name: str, clusters: list[Cluster], scale: _Scale, places: Mapping[str,
             drawn += label("", 8, middle + 4, f"{each.number:,}", size=SMALL) if each.number > 1 else ""
             drawn = scale.put(x, drawn)
         taken = right
-        hit = rect("hit", scale.at(left), y, scale.at(right - left), ROW, HIT)
+        hit = rect("hit", scale.at(left), middle - 12, scale.at(right - left), 24, HIT)
         at, title = _milliseconds(each.marks[-1].until), _title("\n".join(each.lines))
         parts.append(f'<g class="mark" data-at="{at}">{title}{drawn}{hit}</g>')
     return "".join(parts)
@@ -266,16 +246,16 @@ def _begins(cluster: Cluster, scale: _Scale, places: Mapping[str, tuple[float, f
 
 
 def _ticks(chart: TimeChart, scale: _Scale, bottom: float) -> Iterator[str]:
-    day = None
-    for time in ticks(chart):
-        words = f"{time.day} {time:%b}" if time.time() == MIDNIGHT.time() else f"{time:%H:%M}"
-        if day is None and ":" in words:
-            words = f"{time.day} {time:%b} {words}"
-        day = time.date()
+    times = ticks(chart)
+    is_short = any(each.second for each in times)
+    for place, time in enumerate(times):
+        date, clock = f"{time.day} {time:%b}", f"{time:%H:%M:%S}" if is_short else f"{time:%H:%M}"
+        words = date if time.time() == MIDNIGHT.time() else clock
+        words = words if place else f"{words if words == date else f'{date} {clock}'} UTC"
         x, half = scale.x(time), widest(words, SMALL) / 2
-        anchor = "start" if scale.room(x) < half else "end" if scale.room(PLOT - x) + RIGHT < half else "middle"
-        yield label("", scale.at(x), bottom + 18, words, size=SMALL, anchor=anchor)
-    yield label("", -12, bottom + 18, "UTC", size=SMALL, anchor="end")
+        anchor = "start" if scale.room(x) < half else "end" if scale.room(PLOT - x) + MARGIN < half else "middle"
+        css = "mute between" if place % 2 else "mute"
+        yield label("", scale.at(x), bottom + 18, words, size=SMALL, anchor=anchor, css=css)
 
 
 def ticks(chart: TimeChart) -> list[datetime]:

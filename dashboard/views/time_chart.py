@@ -36,7 +36,7 @@ class Run(NamedTuple):
 
 
 class Band(NamedTuple):
-    """The area of a group, its label, and a text to write into it. `shade` is a cohort's letter, or a class in CSS.
+    """The area of a group, its label, and the text of its key. `shade` is a cohort's letter, or a class in CSS.
 
     `lane_of` adds its `runs`.
     """

@@ -10,13 +10,24 @@ import pandas as pd
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.timeline import MarkKind, Timeline, TimelineGroup, TimelineMark, merged
 from dashboard.fleet import Pool, ReplicaState
-from dashboard.fleet.formatting import count, end_cut, iso, one_line
+from dashboard.fleet.formatting import count, end_cut, iso, joined, one_line
 from dashboard.fleet.pieces import Kind, Link
 from dashboard.fleet.times import parse_period
 from dashboard.views.blocks import Block, Section, Table, Tone, View, quiet_paragraph
 from dashboard.views.context import context_of
+from dashboard.views.scope import scoped_title
 from dashboard.views.table import Field, to_table
-from dashboard.views.time_chart import FORMER_SHADES, Band, Lane, TimeChart, details_of, lane_of, shades
+from dashboard.views.time_chart import (
+    FORMER_SHADES,
+    Band,
+    Lane,
+    TimeChart,
+    details_of,
+    lane_of,
+    range_text,
+    shades,
+    time_text,
+)
 
 ANCHOR, TITLE = "timeline", "Timeline"
 RANGES = {each: parse_period(each) for each in ("1h", "6h", "24h", "7d", "30d", "90d")}
@@ -30,7 +41,14 @@ LANES = {"document": "Settings", "state": "State", "version": "Version"}  # of a
 STATE_SHADES = {str(ReplicaState.UP): "up", str(ReplicaState.PARTIAL): "partial", str(ReplicaState.DOWN): "down"}
 TONES = {MarkKind.CRITICAL: Tone.CRITICAL, MarkKind.WARNING: Tone.WARNING, MarkKind.ENDED: Tone.GOOD}
 WORDS = {MarkKind.ENDED: "fixed"}
-NOTHING_RECORDED = "No poll was recorded in this range."
+NOUNS = {  # of the marks in each row of a chart
+    "Rollouts": ("rollout", "rollouts"),
+    "Settings changed": ("settings change", "settings changes"),
+    "Restarts": ("restart", "restarts"),
+    "New or worse": ("new or worse finding", "new or worse findings"),
+    "Fixed": ("fixed", "fixed"),
+}
+NOTHING_RECORDED = "No data in this range yet."
 
 LinkAt = Callable[[datetime], Link]  # the page that is shown, at another time
 
@@ -87,13 +105,22 @@ def replica_blocks(
 
 def timeline_report(fleet: Fleet, blocks: tuple[Block, ...], pool: str | None) -> View:
     """Return the page of all pools, or of one, with a timeline as `pool_blocks` makes it."""
+    chart = next((each for each in blocks if isinstance(each, TimeChart)), None)
     return View(
         title=TITLE,
-        headline=f"Timeline of {pool}" if pool else "Timeline of all pools",
-        lead="Replicas per cohort. A change of settings, a restart or a finding is a mark.",
+        headline=scoped_title(_happened(chart) if chart else TITLE, pool),
+        lead="Replicas per cohort.",
         context=context_of(fleet, filters=[("pool", pool)] if pool else []),
         parts=(Section(ANCHOR, "", blocks),) if blocks else (),
     )
+
+
+def _happened(chart: TimeChart) -> str:
+    """Write what the marks of a chart are: `1 rollout and 3 restarts since 14 Nov 11:42 UTC`."""
+    numbers = {name: sum(each.number for each in clusters) for name, clusters in chart.rows.items()}
+    what = joined([count(number, *NOUNS[name]) for name, number in numbers.items()]) or "No changes"
+    since, until = chart.period
+    return f"{what}, {range_text(since, until)}" if chart.shown else f"{what} since {time_text(since)} UTC"
 
 
 def with_timeline(view: View, blocks: tuple[Block, ...]) -> View:

@@ -1,7 +1,7 @@
 """Timelines on pages: read when they are opened, shared by sessions. A click opens a time, a drag leads to Changes."""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
@@ -33,7 +33,6 @@ from dashboard.web import draw, links, markup
 from dashboard.web.sides import first_poll
 from dashboard.web.state import shared
 
-SHORTEST = timedelta(minutes=1)  # of a range: a history may have one poll
 HINT = "Click a time or a mark to open the page as it was then. Drag to select a range."
 CHANGES_LINK = "Changes in this range"
 AS_TABLES = "Marks and numbers"
@@ -160,9 +159,8 @@ def _window(fleet: Fleet, name: str) -> Window:
     """
     width, newest, shown = RANGES[name], _newest(fleet), _shown(fleet)
     until = newest if shown is None or shown >= newest - width else shown + width / 2
-    since, first = until - width, first_poll(service.current())
-    if first is not None and since < first < until:
-        since = min(first, until - SHORTEST)
+    first = first_poll(service.current())
+    since = max(until - width, first) if first is not None and first < until else until - width
     return Window(name, Period(since, until), shown)
 
 

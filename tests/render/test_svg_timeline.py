@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dashboard.analysis.timeline import CountStep, MarkKind, Period, Timeline, TimelineGroup, TimelineMark
 from dashboard.fleet import Gap
 from dashboard.render.html import to_html
-from dashboard.render.svg_timeline import LEFT, MOST_TICKS, PLOT, RIGHT, draw_times, ticks
+from dashboard.render.svg_timeline import MARGIN, MOST_TICKS, PLOT, draw_times, ticks
 from dashboard.views.overview import overview_report
 from dashboard.views.time_chart import Band, TimeChart, lane_of
 from dashboard.views.timeline import RANGES, with_timeline
@@ -60,7 +60,7 @@ def words(svg: str) -> list[str]:
 
 
 def test_an_area_has_steps_at_the_times_of_the_changes() -> None:
-    _, area = by_class(draw_times(chart(4, 2)), "f0")  # the first one is in the legend
+    area, _ = by_class(draw_times(chart(4, 2)), "f0")  # the other one is the key
     hour = PLOT / 24
     (x1, low, high, end1), (x2, _, half, end2) = (
         [float(number) for number in re.findall(r"[\d.]+", part)][:4] for part in area.get("d", "").split("z")[:2]
@@ -78,7 +78,7 @@ def test_a_gap_is_hatched_and_named_and_has_no_area() -> None:
     assert "20 Nov 06:00 – 18:00 UTC\nno data: no poll was recorded" in [
         each.text for each in parsed(svg).iter(f"{SVG}title")
     ]
-    assert (by_class(svg, "f0")[1].get("d") or "").count("z") == 2
+    assert (by_class(svg, "f0")[0].get("d") or "").count("z") == 2
 
 
 def test_each_kind_of_mark_has_its_row_shape_and_time() -> None:
@@ -131,9 +131,9 @@ def test_any_chart_is_well_formed(areas: list[Band], marks: list[TimelineMark], 
 def test_a_file_has_its_size_and_a_page_gives_the_drawing_one() -> None:
     file, page = parsed(draw_times(chart(4))), parsed(draw_times(chart(4), is_wide=True))
 
-    assert (file.get("viewBox"), file.get("width")) == (f"{-LEFT:.0f} 0 1200 {file.get('height')}", "1200")
+    assert (file.get("viewBox"), file.get("width")) == (f"{-MARGIN:.0f} 0 1200 {file.get('height')}", "1200")
     assert (page.get("viewBox"), page.get("width"), page.get("height")) == (None, "100%", file.get("height"))
-    assert LEFT + PLOT + RIGHT == 1200
+    assert MARGIN + PLOT + MARGIN == 1200
 
 
 def test_on_a_page_times_are_shares_of_the_width_and_no_text_is_stretched() -> None:
@@ -153,13 +153,13 @@ def test_on_a_page_times_are_shares_of_the_width_and_no_text_is_stretched() -> N
 
 
 def test_a_page_has_room_for_fewer_texts_than_a_file() -> None:
-    """The times of a page are at least 700 px wide, those of a file 990; on a wider page nothing is written over."""
-    long = TimelineMark(MarkKind.ROLLOUT, SINCE, SINCE, ("chat",), "x" * 105)
+    """The times of a page are at least 700 px wide, those of a file 1,172; on a wider page nothing is written over."""
+    long = TimelineMark(MarkKind.ROLLOUT, SINCE, SINCE, ("chat",), "x" * 125)
     next_one = long._replace(at=SINCE + 22 * HOUR, until=SINCE + 22 * HOUR, text="next")
     file, page = (words(draw_times(chart(4, marks=(long, next_one)), is_wide=each)) for each in (False, True))
 
-    assert "x" * 105 in file
-    assert "x" * 105 not in page
+    assert "x" * 125 in file
+    assert "x" * 125 not in page
 
 
 def test_an_export_has_the_drawing_and_nothing_foreign_is_markup() -> None:
