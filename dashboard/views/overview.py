@@ -80,13 +80,12 @@ def summary_figures(fleet: Fleet, rollouts_link: Link | None = None) -> tuple[Fi
 
 def _capacity(fleet: Fleet) -> Figure:
     held, tokens = fleet.total, fleet.total.tokens.value
-    parts = ["tokens"] if tokens is not None else []
     size = formatting.size(held.bytes.value) if held.bytes.value is not None else ""
     known = " on ".join(filter(None, (size, count(held.devices, held.noun) if held.devices else "")))
-    parts += [known if held.whole else f"{known} reported"] if known else []
+    parts = [known if held.whole else f"{known} reported"] if known else []
     parts += [f"{count(held.unknown, 'rank')} unknown"] if held.unknown else []
     basis = "upper bound" if held.basis is Basis.ASSUMED else held.basis
-    label = f"KV cache, {basis}" if tokens is not None else "KV cache"
+    label = f"KV tokens, {basis}" if tokens is not None else "KV cache"
     return Figure(label, formatting.short(tokens, held.basis), " · ".join(parts), link=page(pages.CAPACITY))
 
 

@@ -48,7 +48,7 @@ from dashboard.views.table import Field, to_data
 
 PLAN, CHANGES = "plan", "plan-changes"  # anchors
 MOST_CAUSES = 5  # of the first screen
-MOST_OF_POOL = 3  # above the settings of Compare
+MOST_OF_POOL = 2  # above the settings of Compare
 MOST_POOLS = 2  # of a title by name
 MOST_VALUES = 3  # flags and variables of a title
 MOST_STEPS = 5  # sentences and snippets of an action
@@ -93,10 +93,10 @@ def pool_section(fleet: Fleet, name: str) -> tuple[Section, ...]:
     plan, items = plan_of(fleet).of_pool(name, fleet.replicas), []
     members = plan.members or frozenset()
     for number, cause in enumerate(plan.causes, 1):
-        entry, total = _brief(fleet, plan, number, cause, page(pages.COMPARE, pool=name)), len(cause.replicas)
-        here = len(members.intersection(cause.replicas))
+        entry = _brief(fleet, plan, number, cause, page(pages.COMPARE, pool=name), has_why=False)
+        here, total = len(members.intersection(cause.replicas)), len(cause.replicas)
         rest = (Piece(f" · {here:,} of {total:,} in this pool", Style.MUTED),) if here < total else ()
-        items.append(replace(entry, head=(*entry.head, *rest), lines=entry.lines[1:]))  # the verdict is above
+        items.append(replace(entry, head=(*entry.head, *rest)))
     own = sum(name in each.pools for each in fleet.inspection.findings)
     every = Piece(f"All {count(own, 'finding')}", link=page(pages.FINDINGS, pool=name))
     return (_section("Plan the fix", plan, items, every, MOST_OF_POOL),) if items else ()
@@ -137,7 +137,7 @@ def causes_section(fleet: Fleet, finding: Finding) -> tuple[Section, ...]:
     """Return the causes that end a finding, of which settings can end it; empty without any."""
     plan = plan_of(fleet)
     own = [each for each in enumerate(plan.causes, 1) if each[1].fixes and finding in each[1].findings]
-    items = tuple(_brief(fleet, plan, *each) for each in own)
+    items = tuple(_brief(fleet, plan, *each, has_why=False) for each in own)
     return (Section(PLAN, "Fix plan", (Entries(items, test_id="cause"),)),) if own else ()
 
 
@@ -190,15 +190,19 @@ def plan_text(plan: Plan) -> str:
     return f"{text}; {count(len(own), 'replica')} to restart{outside}"
 
 
-def _brief(fleet: Fleet, plan: Plan, number: int, cause: Cause, here: Link = HERE) -> Entry:
-    """Return a line that opens a cause on a page, or its section of an export."""
+def _brief(fleet: Fleet, plan: Plan, number: int, cause: Cause, here: Link = HERE, *, has_why: bool = True) -> Entry:
+    """Return a numbered line that opens a cause on a page, or its section of an export.
+
+    `has_why`: with the reason, which some pages have above.
+    """
+    why = [why_text(cause)] if has_why else []
+    line = join_texts([*why, *filter(None, [_shared_text(fleet, plan, cause, here)])], " ", " ")
     return Entry(
         tone=Tone(cause.severity),
-        head=title_of(cause),
+        head=(Piece(f"{number}. "), *title_of(cause)),
         side=effect_text(cause),
-        lines=(why_text(cause), *filter(None, [_shared_text(fleet, plan, cause, here)])),
+        lines=(line,) if line else (),
         link=_link(number, cause, here),
-        where=str(number),
     )
 
 
@@ -219,6 +223,9 @@ def _shared_text(fleet: Fleet, plan: Plan, cause: Cause, here: Link = HERE, *, i
         (Piece(str(number) if is_numbered else to_plain(title_of(each)), link=_link(number, each, here)),)
         for number, each in others
     ]
+    if is_numbered:
+        verb, causes = "restarts" if len(shared) == 1 else "restart", "cause" if len(others) == 1 else "causes"
+        return (*which, Piece(f" also {verb} for {causes} "), *join_texts(links), Piece("."))
     verb = "restarts" if len(others) == 1 else "restart"
     of_each = "" if len(shared) == 1 else " of each"
     return (
@@ -374,7 +381,7 @@ def _names_entries(replicas: Sequence[str], names: Mapping[str, str], *, is_shor
     """Yield names and addresses to copy; in short only names, where there are more than a line names."""
     if is_short and len(replicas) <= MOST_NAMED:
         return
-    labels = ("Name", "Address") if len(replicas) == 1 else ("Names of the replicas", "Addresses of the replicas")
+    labels = ("Replica name", "Replica address") if len(replicas) == 1 else ("Replica names", "Replica addresses")
     lists = names_of(replicas, names), in_natural_order(replicas, names)
     for label, lines in list(zip(labels, lists, strict=True))[: 1 if is_short else 2]:
         yield Entry(Tone.PLAIN, plain(label), snippets=("\n".join(lines),), fold=label)

@@ -40,6 +40,7 @@ MOST_CHARTS = 8  # pools with a chart, those with the least KV cache first
 DIFFERENCES = "differences"
 DIFFERENCES_TITLE = "Differences by pool"
 MOST_ROWS = 8  # settings of one pool that no finding names; the appendix has all
+ALL_DIFFERENCES, ALL_RANKS = "All differences", "All DP ranks"  # appendices, on a page links at its end
 MOST_POOLS = 24  # different ways to differ; more are counted
 
 
@@ -63,7 +64,7 @@ def differences_parts(
     if left := groups[MOST_POOLS:]:
         lines.append(f"{count(sum(map(len, left)), 'more pool')} differ in other ways.")
     blocks = (*(Paragraph(plain(line)) for line in lines), *notes)
-    appendix = Section("all-differences", "All differences", tuple(cut), is_appendix=True, link=page(COMPARE))
+    appendix = Section("all-differences", ALL_DIFFERENCES, tuple(cut), is_appendix=True, link=page(COMPARE))
     return Section(DIFFERENCES, DIFFERENCES_TITLE, blocks, tuple(parts)), (appendix,) if cut else ()
 
 
@@ -120,7 +121,7 @@ def _differences_of(
         blocks.append(Paragraph(plain(f"{names} differ in the same way; {brief(pool.name)} is shown.")))
     if fleet.sharing[pool.name].share is not Share.YES:
         blocks.append(sharing_band(fleet, pool))
-    more = [f"{count(hidden, 'more setting')}: see the appendix."] if hidden else []
+    more = [f"{count(hidden, 'more setting')}: see {ALL_DIFFERENCES}."] if hidden else []
     blocks.append(
         replace(
             shown,
@@ -176,9 +177,9 @@ def capacity_parts(fleet: Fleet, notes: tuple[Block, ...]) -> tuple[Section, tup
         *_without_chart(pools, uneven),
     )
     uneven_pools = tuple(_capacity_of(fleet, names, pools[names[0]]) for names in uneven[:MOST_CHARTS])
-    table = cache(lambda: (ranks_table(ordered, "all-ranks", "All DP ranks"),))
+    table = cache(lambda: (ranks_table(ordered, "all-ranks", ALL_RANKS),))
     link = page(CAPACITY_PAGE)
-    appendix = (Section("all-ranks", "All DP ranks", table, is_appendix=True, link=link),) if ordered else ()
+    appendix = (Section("all-ranks", ALL_RANKS, table, is_appendix=True, link=link),) if ordered else ()
     return Section(CAPACITY, CAPACITY_TITLE, blocks, uneven_pools), appendix
 
 
@@ -210,7 +211,7 @@ def _capacity_of(fleet: Fleet, alike: Sequence[str], ranks: Sequence[Any]) -> Se
 def _without_chart(pools: Mapping[str, Sequence[Any]], uneven: Sequence[Sequence[str]]) -> Iterator[Block]:
     """Yield which pools have no chart, and why."""
     if left := sum(map(len, uneven[MOST_CHARTS:])):
-        yield Paragraph(plain(f"{count(left, 'more pool')} with uneven ranks: see the appendix."))
+        yield Paragraph(plain(f"{count(left, 'more pool')} with uneven ranks: see {ALL_RANKS}."))
     even = [brief(name) for name, ranks in pools.items() if len(ranks) and not is_uneven(ranks)]
     if even:
         yield Paragraph(plain(f"Even ranks, no chart: {shortlist(even, MOST)}."))

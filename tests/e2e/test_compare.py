@@ -13,7 +13,7 @@ from tests.e2e.states import OTHER_HASH, STOCK
 
 pytestmark = pytest.mark.browser
 
-MOST_ABOVE = 800  # px: the verdict and the plan of the pool are above
+MOST_ABOVE = 600  # px: the verdict and the plan of the pool are above
 TRAPS = """() => [...document.querySelectorAll('[data-testid=stMain] *')].filter((part) =>
   part.scrollHeight > part.clientHeight + 1 && ['auto', 'scroll'].includes(getComputedStyle(part).overflowY)
 ).map((part) => part.className)"""

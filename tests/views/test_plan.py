@@ -131,8 +131,8 @@ def test_the_name_and_address_of_a_single_replica_can_be_copied(demo_fleet: Flee
     copied = {each.fold: each.snippets for each in entries(sections[0]).items if each.fold}
 
     (own,) = cause.replicas
-    assert copied["Name"] == (demo_fleet.by_id[own].name,)
-    assert copied["Address"] == (own,)
+    assert copied["Replica name"] == (demo_fleet.by_id[own].name,)
+    assert copied["Replica address"] == (own,)
 
 
 def test_a_terminal_names_replicas_once_and_labels_each_snippet(demo_fleet: Fleet) -> None:
@@ -144,10 +144,10 @@ def test_a_terminal_names_replicas_once_and_labels_each_snippet(demo_fleet: Flee
 
 def test_a_cause_names_the_others_that_restart_the_same_replica(demo_fleet: Fleet) -> None:
     cause = plan_of(demo_fleet).causes[0]
-    row = entries(plan_section(demo_fleet)).items[0].lines[1]
+    row = entries(plan_section(demo_fleet)).items[0].lines[0]
     alone = to_markdown(cause_view(demo_fleet, cause))
 
-    assert to_plain(row) == "3 more causes restart chat-70b-04: 10, 11 and 13. One restart applies all changes."
+    assert to_plain(row).endswith(" use 16. chat-70b-04 also restarts for causes 10, 11 and 13.")
     links = [each.link for each in row if each.link and each.link.kind is Kind.PAGE]
     assert [each.choices[-1][1] for each in links] == [plan_of(demo_fleet).causes[each].key for each in (9, 10, 12)]
     assert "Restart 1 replica of chat-70b with --max-logprobs 20. One restart applies all changes." in alone
@@ -160,10 +160,10 @@ def test_of_one_pool_only_its_own_replicas_are_named_as_restarted_by_several(dem
     (own,) = (
         to_plain(each.line)
         for each in section.blocks
-        if isinstance(each, Paragraph) and "more causes" in to_plain(each.line)
+        if isinstance(each, Paragraph) and "for causes" in to_plain(each.line)
     )
 
-    assert own.startswith("3 more causes restart gemma-27b-03: 7, 12 and 14.")
+    assert own.startswith("gemma-27b-03 also restarts for causes 7, 12 and 14.")
 
 
 def test_choices_are_named_in_their_order() -> None:

@@ -119,7 +119,7 @@ def test_differences_have_the_rows_of_findings_and_the_appendix_has_all() -> Non
 
     assert "cache_config.block_size" in [row.path for row in shown.matrix.rows]
     assert (len(shown.matrix.rows), len(whole.matrix.rows)) == (8, 21)
-    assert "13 more settings: see the appendix." in shown.notes
+    assert "13 more settings: see All differences." in shown.notes
 
 
 def test_differences_mention_prefix_sharing_only_where_it_is_limited() -> None:

@@ -36,6 +36,7 @@ from dashboard.views.pool_comparison import (
     unmatched_text,
 )
 from dashboard.views.pool_text import router_section
+from dashboard.views.scope import outside_text
 from dashboard.views.timeline import with_timeline
 from dashboard.web import causes, draw, empty, filter_box, links, markup, share, state, timeline
 from dashboard.web.pages import baselines, chosen
@@ -196,12 +197,12 @@ def draw_page() -> None:
         pool = pool_named(fleet, name)
         members = members_of(fleet, pool)
         head = head_text(pool, members, fleet.inspection.domains.get(name))
+        head += f" · other pools: {outside_text(fleet, name, pages.COMPARE)}" if links.scope() else ""
         st.html(markup.heading(f"Compare {markup.text(name)}", markup.text(head)), width="content")
         choose_pool(pools, name)
     verdict, pairs, causes_of_pool = head_of(fleet, name)
     with st.container(key="band"):
         st.html(verdict)
-        draw.draw_prepared(pairs, "compare_pairs")
     if causes_of_pool:
         with st.container(key="first"):
             draw.draw_prepared(causes_of_pool, "compare_plan")
@@ -235,6 +236,7 @@ def draw_page() -> None:
         empty.too_few_replicas(hidden_text(matrix, members))
 
     clicked = draw.draw_prepared(prepared[DECIDING], "compare_deciding") or clicked
+    draw.draw_prepared(pairs, "compare_pairs")
     past = timeline.draw_pool(fleet, pool)
     share.offer(lambda: with_timeline(compare_report(fleet, pool.name, choice), past), charts=bool(past))
 

@@ -180,7 +180,7 @@ def test_without_a_choice_compare_begins_no_scope_and_a_choice_names_its_pool_in
 def test_equal_settings_with_different_block_hashes_are_a_measured_split() -> None:
     """The verdict is above the settings, and nothing looks like good news."""
     shown = html(open_page(split_by_hashes(), "compare"))
-    order = ("(measured, settings match)", "Which cohorts can share prefixes", "No setting differs:")
+    order = ("(measured, settings match)", "No setting differs:", "Which cohorts can share prefixes")
 
     assert "<b> share no prefixes</b>" in shown
     assert "every engine process uses a random hash seed" in shown

@@ -120,7 +120,7 @@ def test_a_cause_that_also_changes_other_pools_names_their_replicas_in_the_scope
     app = open_page(demo_fleet, pool="deepseek-v3/decode")
     (changes,) = (each for each in app.session_state[OFFERED]().parts if each.anchor == CHANGES)
     lists = [block.items for part in changes.parts for block in part.blocks if isinstance(block, Entries)]
-    names = [item.snippets[0].split() for items in lists for item in items if item.fold == "Names of the replicas"]
+    names = [item.snippets[0].split() for items in lists for item in items if item.fold == "Replica names"]
 
     assert any({"deepseek-v3-decode-0", "deepseek-v3-prefill-1"} <= set(each) for each in names)
     assert "<h1>" in html(app)
