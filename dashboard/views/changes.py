@@ -61,12 +61,19 @@ def changes_report(changes: Changes, before: Context, after: Context, between: E
         *_settings(changes, sides, settings),
         *_replicas(changes, sides, replicas),
         *_capacity(changes, sides, ranks),
-        *([between.section] if between else []),
-        Section("compared", "Compared", (Paragraph(plain(_unchanged_text(changes))), sides_table(before, after))),
+        *([between.section] if between and between.section else []),
+        *_not_compared(changes, sides),
+        Section(
+            "compared",
+            "What is compared",
+            (Paragraph(plain(_unchanged_text(changes))), sides_table(before, after)),
+            is_aside=True,
+        ),
         *(Section(each.name, title, (each,), is_appendix=True) for title, each in titles.items() if each.rows),
     )
     headline = "; ".join(filter(None, (text.headline(changes), between.words if between else "")))
-    return View("What changed", headline, text.lead(changes), compared(before, after), parts)
+    lead = " ".join(filter(None, (text.lead(changes), between.lead if between else "")))
+    return View("What changed", headline, lead, compared(before, after), parts)
 
 
 def _warnings(changes: Changes) -> Iterator[Section]:
@@ -115,14 +122,27 @@ def _settings(changes: Changes, sides: SideLinks, table: Table) -> Iterator[Sect
         blocks += _cut(listed, "in the appendix")
     if settings.ignored:
         blocks.append(Paragraph(plain(f"Changed but ignored by fleet.yaml: {shortlist(settings.ignored, MANY)}.")))
-    before, after = set(settings.unread_before), set(settings.unread_after)
-    for when, unread in (("on both sides", before & after), ("before", before - after), ("after", after - before)):
-        if unread:
-            start = f"Not compared (unreachable {when}): {count(len(unread), 'replica')} ("
-            blocks.append(Paragraph((Piece(start), *sides.replicas(unread, MANY), Piece(")."))))
     parts = tuple(_one_sided(changes, sides))
     if blocks or parts:
         yield Section("settings", "Settings", tuple(blocks), parts)
+
+
+def _not_compared(changes: Changes, sides: SideLinks) -> Iterator[Section]:
+    """Yield which replicas were not compared, and of which others it is unknown whether they restarted."""
+    before, after = set(changes.settings.unread_before), set(changes.settings.unread_after)
+    found = {
+        "Unreachable on both sides": before & after,
+        "Unreachable before": before - after,
+        "Unreachable after": after - before,
+        "Restart unknown (no start time reported)": set(changes.replicas.start_unknown) - before - after,
+    }
+    blocks = tuple(
+        Paragraph((Piece(f"{why}: {count(len(keys), 'replica')} ("), *sides.replicas(keys, MANY), Piece(").")))
+        for why, keys in found.items()
+        if keys
+    )
+    if blocks:
+        yield Section("not-compared", "Not compared", blocks)
 
 
 def _one_sided(changes: Changes, sides: SideLinks) -> Iterator[Section]:
@@ -142,15 +162,9 @@ def _one_sided(changes: Changes, sides: SideLinks) -> Iterator[Section]:
 
 
 def _replicas(changes: Changes, sides: SideLinks, table: Table) -> Iterator[Section]:
-    blocks: list[Block] = []
     listed = entries.replica_entries(changes, sides)
     if listed.items:
-        blocks.append(replace(listed, for_programs=lambda: table.data))
-    if unknown := changes.replicas.start_unknown:
-        start = f"Restart unknown: no start time reported by {count(len(unknown), 'replica')} ("
-        blocks.append(Paragraph((Piece(start), *sides.replicas(unknown, MANY), Piece(")."))))
-    if blocks:
-        yield Section("replicas", "Replicas", tuple(blocks))
+        yield Section("replicas", "Replicas", (replace(listed, for_programs=lambda: table.data),))
 
 
 def _capacity(changes: Changes, sides: SideLinks, table: Table) -> Iterator[Section]:

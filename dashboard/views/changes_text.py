@@ -14,7 +14,7 @@ from dashboard.fleet import Basis, SettingChange
 from dashboard.fleet.formatting import SOME, count, exact, iso, joined, one_line, setting_text, shortlist
 from dashboard.fleet.pieces import Piece, Style, Text, join_texts, page, plain, to_plain
 from dashboard.fleet.times import write_time
-from dashboard.views.blocks import Block, Cell, Column, Paragraph, Section, Table, Tone, list_cell
+from dashboard.views.blocks import Cell, Column, Paragraph, Section, Table, Tone, list_cell
 from dashboard.views.finding_text import rule_title
 from dashboard.views.names import brief, replica_text
 from dashboard.views.pages import AT, OVERVIEW
@@ -44,10 +44,11 @@ COLUMNS = (Column("First seen"), Column("Change"), Column("Pool"), Column("Which
 
 
 class EventSummary(NamedTuple):
-    """What happened between the two sides of a comparison: its number in words, and the list."""
+    """What happened between the two sides of a comparison: its number in words, and the list, or that there is none."""
 
     words: str
-    section: Section
+    section: Section | None
+    lead: str = ""
 
 
 def what_happened(events: Sequence[Event], since: datetime, until: datetime, skipped: int = 0) -> EventSummary:
@@ -60,6 +61,8 @@ def what_happened(events: Sequence[Event], since: datetime, until: datetime, ski
     numbers = [count(changes, "change")] if changes else []
     numbers += [count(gaps, "gap")] if gaps else []
     words = f"{joined(numbers)} in between" if numbers else ""
+    if not events and not skipped:
+        return EventSummary("", None, "No change in between; the polls had no gap.")
     listed = _listed(events, since, until)
     if skipped:
         text = (
@@ -71,9 +74,6 @@ def what_happened(events: Sequence[Event], since: datetime, until: datetime, ski
 
 def _listed(events: Sequence[Event], since: datetime, until: datetime) -> Section:
     ends = f"between {iso(since)} and {iso(until)}"
-    if not events:
-        blocks: tuple[Block, ...] = (Paragraph(plain(f"No change was recorded {ends}; the polls had no gap.")),)
-        return Section(RANGE, "Events", blocks)
     newest = list(reversed(events))
     whole = Table("events", "What happened in between", COLUMNS, tuple(map(_row, newest)))
     more = len(newest) - MOST_ROWS
@@ -203,6 +203,7 @@ def lead(changes: Changes) -> str:
     settings, both = changes.settings, len(changes.replicas.both)
     compared = f"Settings compared on {settings.compared:,} of {count(both, 'common replica')}" if both else ""
     parts = [compared or "No settings compared: the sides have no replica in common"]
+    parts = [] if both and changes.is_empty else parts  # the headline has it
     parts += [f"{len(unread):,} unreachable"] if (unread := unread_replicas(changes)) else []
     return "; ".join([*parts, *_other_findings(changes), unchanged_findings(changes)]) + "."
 

@@ -117,8 +117,10 @@ def comparison_html(sides: Sides, live: Fleet | None, now: datetime, interval_se
         elif fleet.past is not None and fleet.polled_at is not None:
             at, polled = fleet.past.at, f"{fleet.polled_at:%H:%M:%S}"
             day = "" if at.date() == fleet.polled_at.date() else f"{fleet.polled_at:%Y-%m-%d} "
+            is_poll = at.replace(microsecond=0) == fleet.polled_at.replace(microsecond=0)
+            as_of = "" if is_poll else f'<span class="roomy"> · {day}{polled}</span>'
             name = f'<span class="roomy">{at:%Y}-</span>{at:%m-%d %H:%M{":%S" if at.second else ""}}'
-            shown.append(f'<b>{name}</b>{_coverage(fleet)}<span class="roomy"> · {day}{polled}</span>')
+            shown.append(f"<b>{name}</b>{_coverage(fleet)}{as_of}")
         else:
             as_of = f'<span class="roomy"> · {formatting.iso(fleet.polled_at)}</span>' if fleet.polled_at else ""
             key = markup.text(formatting.short_id(fleet.snapshot or ""))

@@ -257,10 +257,10 @@ def test_settings_that_could_not_be_compared_are_unknown() -> None:
     after = [*chat(1, HIDDEN), down("chat-02"), *chat(1, first=3), down("chat-04")]
     shown = view([*chat(2), down("chat-03"), down("chat-04")], after, HIDDEN)
 
-    assert paragraphs(shown, "settings") == [
-        "Not compared (unreachable on both sides): 1 replica (chat-04).",
-        "Not compared (unreachable before): 1 replica (chat-03).",
-        "Not compared (unreachable after): 1 replica (chat-02).",
+    assert paragraphs(shown, "not-compared") == [
+        "Unreachable on both sides: 1 replica (chat-04).",
+        "Unreachable before: 1 replica (chat-03).",
+        "Unreachable after: 1 replica (chat-02).",
     ]
     (unknown,) = entries(shown, "one-sided")
     assert to_plain(unknown.head) == "No longer reported (change unknown)"
@@ -301,7 +301,7 @@ def test_replicas_are_listed_by_what_happened_to_them_and_removed_ones_are_linke
     ]
     assert targets(listed[0].lines[0])["chat-08"].choices == (("snapshot", "0a1b2c3d4e"),)
     assert targets(listed[1].lines[0])["chat-04"].choices == (("snapshot", "live"),)
-    assert paragraphs(shown, "replicas") == ["Restart unknown: no start time reported by 1 replica (e-1)."]
+    assert paragraphs(shown, "not-compared")[-1] == "Restart unknown (no start time reported): 1 replica (e-1)."
     table = rows(shown, "replica-changes")
     assert ["chat", "chat-08", "added", "0.32.0", "A", "", ""] in table
     assert ["no pool -> chat", "m -> blue", "up", "0.32.0", "- -> A", "no", ""] in table

@@ -58,7 +58,7 @@ def _known(side: ChangesSide, known: Mapping[str, str]) -> str | None:
 
 def draw_changes(sides: Sides, wanted: ChangeFilter, head: DeltaGenerator) -> None:
     """Draw what changed, or why nothing is compared; `head` is the place above the choice of sides."""
-    problems = [each.problem for each in (sides.before, sides.after) if each.problem]
+    problems = list(filter(None, dict.fromkeys(each.problem for each in (sides.before, sides.after))))
     for each in problems:
         st.html(markup.notice("warning", markup.text(each)))
     if sides.both is None:

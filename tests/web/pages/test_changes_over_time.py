@@ -89,7 +89,7 @@ def test_a_range_has_what_happened_in_it_in_either_order(sides: tuple[str, str],
 def test_a_range_without_changes_and_gaps_says_that_nothing_was_recorded() -> None:
     page = text_of(html(changes(NINE, "2026-03-02T09:05Z")))
 
-    assert "No change was recorded between 2026-03-02T08:42:05Z and 2026-03-02T08:42:05Z; the polls had no gap." in page
+    assert "No change in between; the polls had no gap." in page
 
 
 def test_a_snapshot_is_compared_with_a_time() -> None:
