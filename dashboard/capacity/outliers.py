@@ -30,11 +30,11 @@ def outliers(
 
     Unknown values are left out, and a kind that is tied has no outliers.
     """
-    counts = _count(kinds, values)
-    middle = _medians(counts)
-    split = _tied(counts, middle, tolerance)
+    middle, split = medians(kinds, values), tied(kinds, values, tolerance)
     shares = {
-        (kind, value): value / middle[kind] - 1 for kind, value in counts if kind not in split and middle.get(kind)
+        (kind, value): value / middle[kind] - 1
+        for kind, value in _count(kinds, values)
+        if kind not in split and middle.get(kind)
     }
     far = {known: share for known, share in shares.items() if abs(share) > tolerance}
     if not far:
@@ -47,15 +47,22 @@ def tied(
     kinds: Sequence[Hashable], values: Sequence[float | None], tolerance: float = TOLERANCE, fewest: int = FEWEST
 ) -> frozenset[Hashable]:
     """Return the kinds of which less than half of the known values are within `tolerance` of the median."""
-    counts = _count(kinds, values)
-    return _tied(counts, _medians(counts, fewest), tolerance)
+    middle = medians(kinds, values, fewest)
+    near: Counter[Hashable] = Counter()
+    for (kind, value), number in _count(kinds, values).items():
+        if middle.get(kind):
+            near[kind] += number if abs(value / middle[kind] - 1) <= tolerance else -number
+    return frozenset(kind for kind, more in near.items() if more < 0)
 
 
 def medians(
     kinds: Sequence[Hashable], values: Sequence[float | None], fewest: int = FEWEST
 ) -> Mapping[Hashable, float]:
     """Return the median per kind that has at least so many known values."""
-    return _medians(_count(kinds, values), fewest)
+    known: dict[Hashable, list[float]] = {}
+    for (kind, value), number in _count(kinds, values).items():
+        known.setdefault(kind, []).extend([value] * number)
+    return {kind: float(median(own)) for kind, own in known.items() if len(own) >= fewest}
 
 
 def _count(kinds: Sequence[Hashable], values: Sequence[float | None]) -> _Counts:
@@ -65,21 +72,6 @@ def _count(kinds: Sequence[Hashable], values: Sequence[float | None]) -> _Counts
         for (kind, value), number in Counter(zip(kinds, values, strict=True)).items()
         if value is not None
     }
-
-
-def _tied(counts: _Counts, middle: Mapping[Hashable, float], tolerance: float) -> frozenset[Hashable]:
-    near: Counter[Hashable] = Counter()
-    for (kind, value), number in counts.items():
-        if middle.get(kind):
-            near[kind] += number if abs(value / middle[kind] - 1) <= tolerance else -number
-    return frozenset(kind for kind, more in near.items() if more < 0)
-
-
-def _medians(counts: _Counts, fewest: int = FEWEST) -> Mapping[Hashable, float]:
-    known: dict[Hashable, list[float]] = {}
-    for (kind, value), number in counts.items():
-        known.setdefault(kind, []).extend([value] * number)
-    return {kind: float(median(own)) for kind, own in known.items() if len(own) >= fewest}
 
 
 class MemoryPart(StrEnum):

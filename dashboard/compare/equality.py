@@ -5,6 +5,7 @@ A function takes a value with the settings of its replica and returns the value 
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from dashboard.fleet import Setting, SettingValue, State
@@ -92,17 +93,8 @@ def is_same_revision(one: Revision, other: Revision) -> bool | None:
     return None if is_open else False
 
 
-def named_revision(value: SettingValue, settings: Mapping[str, Setting]) -> SettingValue | None:
-    """Return the revision of the model; that of a snapshot is its commit, a folder has none."""
-    return _revision(value, settings, MODEL)
-
-
-def named_tokenizer_revision(value: SettingValue, settings: Mapping[str, Setting]) -> SettingValue | None:
-    """Return the same of the tokenizer."""
-    return _revision(value, settings, TOKENIZER)
-
-
-def _revision(value: SettingValue, settings: Mapping[str, Setting], path: str) -> SettingValue | None:
+def named_revision(value: SettingValue, settings: Mapping[str, Setting], path: str = MODEL) -> SettingValue | None:
+    """Return the revision of the model, or of the tokenizer at `path`: that of a snapshot its commit, a folder none."""
     snapshot, name = settings.get(SNAPSHOT_PATHS[path]), settings.get(path)
     if snapshot is not None and snapshot.state is State.REPORTED:
         return SettingValue(snapshot.value, State.REPORTED)
@@ -118,7 +110,7 @@ BY_PATH: Mapping[str, MeaningOf] = {
     DRAFT_MODEL: without_owner,
     CONFIG_FILE: without_owner,
     REVISION: named_revision,
-    "model_config.tokenizer_revision": named_tokenizer_revision,
+    "model_config.tokenizer_revision": partial(named_revision, path=TOKENIZER),
     CACHE_DTYPE: resolved_kv_dtype,
 }
 

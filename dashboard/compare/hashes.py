@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from dashboard.compare.equality import WEIGHTS, Revision, is_same_revision, loaded_revision
 from dashboard.compare.holders import Holders, group_by_value
@@ -86,18 +86,13 @@ class SharingCell(NamedTuple):
     silent: int = 0
 
 
-def digests(engines: Sequence[Engine]) -> frozenset[str] | None:
-    """Return the `engine` digests of a replica; None where an engine reports none.
+def digests(engines: Sequence[Engine], kind: Literal["engine", "canonical"] = "engine") -> Digests | None:
+    """Return the digests of a replica; None where an engine reports none.
 
-    Engines with equal digests give equal tokens equal block hashes. With several digests its own ranks cannot share.
+    Engines with equal digests give equal tokens equal block hashes; `canonical` ones do not depend on the block length.
+    With several digests its own ranks cannot share.
     """
-    found = [engine.fingerprint.engine if engine.fingerprint else None for engine in engines]
-    return frozenset(filter(None, found)) if found and None not in found else None
-
-
-def canonical_digests(engines: Sequence[Engine]) -> frozenset[str] | None:
-    """Return the `canonical` digests, which do not depend on the block length; None where an engine reports none."""
-    found = [engine.fingerprint.canonical if engine.fingerprint else None for engine in engines]
+    found = [getattr(engine.fingerprint, kind, None) for engine in engines]
     return frozenset(filter(None, found)) if found and None not in found else None
 
 

@@ -1,6 +1,6 @@
 """The verdict on prefix sharing: which cohorts of a pool share prefixes, measured by block hashes or from settings."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
@@ -72,7 +72,9 @@ class SharingVerdict:
 
     @property
     def is_measured(self) -> bool:
-        return _is_measured(self.cohorts)
+        """Whether block hashes decide any of it: of two engines, or of one next to one that hashes nothing."""
+        several = sum(each.engines for each in self.cohorts) >= MEASURABLE
+        return several or any(each.digests and each.off for each in self.cohorts)
 
     @property
     def is_doubted(self) -> bool:
@@ -121,30 +123,17 @@ class SharingVerdict:
     @property
     def base(self) -> CohortHashes:
         """The cohort that others are compared with: the first that some replicas share hashes in, else the largest."""
-        return _base(self.cohorts)
+        measured = (each for each in self.cohorts if each.digests and not (each.ways > 1 and each.is_each_alone))
+        return next(measured, self.cohorts[0]) if self.is_measured else self.cohorts[0]
 
     @property
     def ways(self) -> int:
         """How many distinct hashes the engines of the pool report."""
-        return _ways(self.cohorts)
+        return len(set().union(*(each.digests for each in self.cohorts))) + sum(each.off for each in self.cohorts)
 
     @property
     def silent(self) -> int:
         return self.unread + sum(each.silent for each in self.cohorts)
-
-
-def _is_measured(cohorts: Sequence[CohortHashes]) -> bool:
-    """Return whether block hashes decide any of it: of two engines, or of one next to one that hashes nothing."""
-    return sum(each.engines for each in cohorts) >= MEASURABLE or any(each.digests and each.off for each in cohorts)
-
-
-def _base(cohorts: Sequence[CohortHashes]) -> CohortHashes:
-    measured = (each for each in cohorts if each.digests and not (each.ways > 1 and each.is_each_alone))
-    return next(measured, cohorts[0]) if _is_measured(cohorts) else cohorts[0]
-
-
-def _ways(cohorts: Sequence[CohortHashes]) -> int:
-    return len(set().union(*(each.digests for each in cohorts))) + sum(each.off for each in cohorts)
 
 
 def sharing_verdict(pool: Pool, replicas: Mapping[str, Replica], documents: Mapping[str, Document]) -> SharingVerdict:
@@ -153,6 +142,8 @@ def sharing_verdict(pool: Pool, replicas: Mapping[str, Replica], documents: Mapp
     compared = [path for path in paths if path not in pool.ignored]
     cohorts = tuple(cohort_hashes(cohort, replicas, known_values(cohort.settings, compared)) for cohort in pool.cohorts)
     unread = len(pool.replicas) - sum(len(cohort.replicas) for cohort in pool.cohorts)
+    incomplete = unread + _count_incomplete(pool, documents)
+    verdict = SharingVerdict(pool, cohorts, unread, incomplete, {}, Share.UNKNOWN, ())
     alone = {(each.letter, each.letter): compare_cohorts(each, each) for each in cohorts}
     others = (
         combinations(cohorts, 2) if len(cohorts) <= MOST_COHORTS else (*pairwise(cohorts), *_with(cohorts[0], cohorts))
@@ -161,9 +152,9 @@ def sharing_verdict(pool: Pool, replicas: Mapping[str, Replica], documents: Mapp
     found = {cell.share for cell in known.values()}
     if len(cohorts) > MOST_COHORTS:
         known |= {
-            (one.letter, other.letter): compare_cohorts(one, other) for one, other in _with(_base(cohorts), cohorts)
+            (one.letter, other.letter): compare_cohorts(one, other) for one, other in _with(verdict.base, cohorts)
         }
-    if found & {Share.NO, Share.PARTLY} or _ways(cohorts) > 1:
+    if found & {Share.NO, Share.PARTLY} or verdict.ways > 1:
         share = Share.NO
     else:
         share = Share.YES if found == {Share.YES} and not unread else Share.UNKNOWN
@@ -172,8 +163,7 @@ def sharing_verdict(pool: Pool, replicas: Mapping[str, Replica], documents: Mapp
         for cell, cohort in zip(alone.values(), cohorts, strict=True)
         if cohort.replicas and cell.share in {Share.NO, Share.PARTLY} and cell.cause is not SharingCause.CACHING_OFF
     ]
-    incomplete = unread + _count_incomplete(pool, documents)
-    return SharingVerdict(pool, cohorts, unread, incomplete, known, share, tuple(split))
+    return replace(verdict, known=known, share=share, split=tuple(split))
 
 
 def _with(one: CohortHashes, cohorts: Iterable[CohortHashes]) -> list[tuple[CohortHashes, CohortHashes]]:

@@ -243,27 +243,10 @@ class Frames:
     @cached_property
     def findings(self) -> pd.DataFrame:
         """One row per finding, the active ones first."""
+        named = {"remedy": "remedy.sentence", "is_suppressed": "suppression"}
+        values = attrgetter(*(named.get(name, name) for name in FINDINGS if name not in SIGHTED))
         rows = [
-            (
-                finding.id,
-                finding.fingerprint,
-                finding.rule,
-                str(finding.severity),
-                str(finding.confidence),
-                list(finding.assumptions),
-                finding.subject,
-                list(finding.pools),
-                list(finding.replicas),
-                finding.sentence,
-                finding.why,
-                finding.remedy.sentence,
-                list(finding.paths),
-                finding.is_rollout,
-                finding.suppression is not None,
-                finding.unknown,
-                finding.total,
-                *(self._sightings.findings.get(finding.fingerprint) or NEVER_SEEN),
-            )
+            (*map(_plain, values(finding)), *(self._sightings.findings.get(finding.fingerprint) or NEVER_SEEN))
             for finding in self._findings
         ]
         return _frame(FINDINGS, rows)
@@ -296,7 +279,9 @@ def _row_type(names: tuple[str, ...]) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    return str(value) if isinstance(value, StrEnum) else value
+    if isinstance(value, StrEnum):
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _frame(columns: Columns, rows: Sequence[Sequence[Any]]) -> pd.DataFrame:

@@ -8,14 +8,14 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import compress
 from operator import attrgetter
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dashboard.compare.encoding import NULL, codes_of, is_comparable, lookup_setting, lookup_value
 from dashboard.compare.equality import NOT_SET, MeaningOf
-from dashboard.compare.hashes import Digests, Hashes, canonical_digests
+from dashboard.compare.hashes import Digests, Hashes, digests
 from dashboard.compare.holders import Holders, by_frequency, group_by_value
 from dashboard.fleet import Baseline, Document, Engine, Pool, Replica, Setting, SettingValue, State
 from dashboard.fleet.history import NOTHING_RECENT, RecentEvents
@@ -26,8 +26,6 @@ from dashboard.vllm.lookahead import LOOKAHEAD
 from dashboard.vllm.versions import is_unsupported
 from vllm_fleet_provider.shared.identity import EVENT_PARTS, is_partly_identity
 from vllm_fleet_provider.shared.spelling import canonical_text
-
-DigestsOf = Callable[[Sequence[Engine]], Digests | None]  # of compare/hashes.py
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -225,19 +223,19 @@ class PoolSubject:
         counted = (member for member in self.members if not member.is_second_address)
         return [(member, engine) for member in counted for engine in member.engines]
 
-    def fingerprints(self, read: DigestsOf = canonical_digests) -> Hashes:
+    def fingerprints(self, kind: Literal["engine", "canonical"] = "canonical") -> Hashes:
         """Return per member the digests of its engines' block hashes, independent of block length; one if they agree.
 
-        Members of which an engine reports none are left out. With `read=digests`: the digests at their block length.
+        Members of which an engine reports none are left out. With `engine`: the digests at their block length.
         """
         known: dict[int, Digests | None] = {}  # members with equal engines share them
         found: dict[str, Digests] = {}
         for member in self.members:
             key = id(member.engines)
             if key not in known:
-                known[key] = read(member.engines)
-            if (digests := known[key]) is not None:
-                found[member.id] = digests
+                known[key] = digests(member.engines, kind)
+            if (own := known[key]) is not None:
+                found[member.id] = own
         return found
 
     def reporting(self, need: str) -> int:

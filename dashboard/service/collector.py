@@ -27,7 +27,7 @@ from dashboard.rules.policy import Policy
 from dashboard.sources.discovery import Discovery, DiscoveryResult
 from dashboard.sources.http.credentials import key_warnings
 from dashboard.sources.polling.by_digest import DigestPoller
-from dashboard.sources.routers import RouterReader
+from dashboard.sources.routers.reader import RouterReader
 from dashboard.store.opening import HistoryStatus
 from vllm_fleet_provider.shared.redaction import also_redact
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from dashboard.config import CredentialsOptions, Options
 from dashboard.config.address import AllowedTargets
 from dashboard.fleet import MOST_CONFLICTS, Credentials, LabelConflict, SourceStatus, Target, TargetAccess
-from dashboard.sources.kubernetes import Kubernetes
-from dashboard.sources.prometheus import Prometheus
+from dashboard.sources.kubernetes.source import Kubernetes
+from dashboard.sources.prometheus.source import Prometheus
 from dashboard.sources.source import Listing, TargetSource, keep_targets
 from dashboard.sources.target_groups import FileSd, HttpSd
 

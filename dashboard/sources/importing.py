@@ -11,7 +11,7 @@ import pickle
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -289,26 +289,36 @@ def imported(
     file_of: dict[tuple[str, str], str] = {}  # by replica and path
     probes: dict[str, dict[str, ProbeResult]] = defaultdict(dict)  # by replica
     fleets: list[ImportedFleet] = []
-    refused: list[RefusedFile] = []
-    for file, content in _within_limits(files, refused):
+    total = 0
+
+    def read_one(file: File) -> str:
+        """Read a file; return why it is not used, empty where it is."""
+        nonlocal total
         try:
+            content = opened(file)
+            if total + len(content) > MAX_TOTAL_BYTES:
+                return f"The limit of an import is {MAX_TOTAL_BYTES // MIB} MiB; import it separately."
+            total += len(content)
             replica, path = answer_of(file.name, content, named)
             if path == SAVED_FLEET:
                 carried = read_export_metadata(file.content)
                 fleets.append(_as_bytes(shown(file.name), read_snapshot(content), at, carried))
-                continue
+                return ""
         except SnapshotError as error:
-            refused.append(RefusedFile(shown(file.name), str(error)))
-            continue
+            return str(error)
         if path in probes[replica]:
-            why = f"{file_of[replica, path]} already has the answer of {replica} to {path}; "
-            why += "name each file after its replica, as in chat-1.server_info.json."
-            refused.append(RefusedFile(shown(file.name), why))
-            continue
+            return (
+                f"{file_of[replica, path]} already has the answer of {replica} to {path}; "
+                "name each file after its replica, as in chat-1.server_info.json."
+            )
         file_of[replica, path] = shown(file.name)
         result = probes[replica][path] = _read_answer(reader, replica, path, content, at)
-        if result.failure:
-            refused.append(RefusedFile(shown(file.name), refusal_of(path, result.failure.detail, content)))
+        return refusal_of(path, result.failure.detail, content) if result.failure else ""
+
+    refused = [RefusedFile(shown(each.name), why) for each in files[:MAX_FILES] if (why := read_one(each))]
+    if len(files) > MAX_FILES:
+        why = f"The limit of an import is {MAX_FILES:,} files; import it later."
+        refused.append(RefusedFile(shown(files[MAX_FILES].name), why))
     snapshots = [
         Snapshot(Target(f"{FILE_SCHEME}{replica}", {"name": replica}), at, _with_model(results))
         for replica, results in probes.items()
@@ -322,27 +332,6 @@ def imported(
 
 def _as_bytes(file: str, fleet: Fleet, at: datetime, carried: ExportMetadata) -> ImportedFleet:
     return ImportedFleet(file, content_of(fleet), describe_fleet(fleet, "", at), carried)
-
-
-def _within_limits(files: Sequence[File], refused: list[RefusedFile]) -> Iterable[tuple[File, bytes]]:
-    """Yield readable files with their content, up to the limits; add the others to `refused`."""
-    total = 0
-    for place, file in enumerate(files):
-        if place >= MAX_FILES:
-            why = f"The limit of an import is {MAX_FILES:,} files; import it later."
-            refused.append(RefusedFile(shown(file.name), why))
-            return
-        try:
-            content = opened(file)
-        except SnapshotError as error:
-            refused.append(RefusedFile(shown(file.name), str(error)))
-            continue
-        if total + len(content) > MAX_TOTAL_BYTES:
-            why = f"The limit of an import is {MAX_TOTAL_BYTES // MIB} MiB; import it separately."
-            refused.append(RefusedFile(shown(file.name), why))
-            continue
-        total += len(content)
-        yield file, content
 
 
 def _read_answer(reader: Reader, replica: str, path: str, content: bytes, at: datetime) -> ProbeResult:

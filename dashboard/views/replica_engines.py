@@ -9,7 +9,7 @@ import pandas as pd
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.sums import GIB
-from dashboard.compare.hashes import canonical_digests, digests
+from dashboard.compare.hashes import digests
 from dashboard.fleet import Basis, Engine, Replica, Setting, State, formatting
 from dashboard.fleet.formatting import FEW, MOST, at_most, count, middle_cut, one_line, shortlist, size
 from dashboard.fleet.pieces import Piece, Style, Text, plain, shortlist_texts
@@ -74,11 +74,11 @@ def hash_comparison(engines: Sequence[Engine], others: Sequence[Replica], seed: 
         return Paragraph(plain(f"Ranks have different block hashes{cause}"), Tone.INFO)
     if not others:
         return Paragraph(plain("No other replica in the pool to share prefixes with."), Tone.UNKNOWN)
-    known = [(found, canonical_digests(each.engines)) for each in others if (found := digests(each.engines))]
+    known = [(found, digests(each.engines, "canonical")) for each in others if (found := digests(each.engines))]
     if not known:
         return Paragraph(plain("No other replica of the pool reports block hashes."), Tone.UNKNOWN)
     same = sum(found == own for found, _ in known)
-    near = sum(found != own and canonical == canonical_digests(engines) is not None for found, canonical in known)
+    near = sum(found != own and canonical == digests(engines, "canonical") is not None for found, canonical in known)
     silent = len(others) - len(known)
     words = f"Same block hashes as {same:,} of {count(len(known), 'other replica')} of the pool"
     words += f" ({silent:,} not reported)" if silent else ""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.compare.hashes import canonical_digests, digests
+from dashboard.compare.hashes import digests
 from dashboard.compare.prefix import (
     ALGORITHM_PATH,
     PREFIX_PATHS,
@@ -85,9 +85,9 @@ def test_a_replica_has_digests_only_if_all_its_engines_report_one() -> None:
     engines = hashing(EngineFingerprint("c", "a"), EngineFingerprint("c", "b"))
 
     assert digests(engines) == frozenset("ab")
-    assert canonical_digests(engines) == frozenset("c")
+    assert digests(engines, "canonical") == frozenset("c")
     assert digests(hashing("a", None)) is None
-    assert canonical_digests(()) is None
+    assert digests((), "canonical") is None
 
 
 def test_short_names_omit_the_section() -> None:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from dashboard.config import FileSdOptions, HttpSdOptions, KubernetesOptions, PollOptions, PrometheusOptions
 from dashboard.config.sources import RouterOptions
 from dashboard.errors import UnreadableError
-from dashboard.sources.kubernetes import Kubernetes
-from dashboard.sources.prometheus import Prometheus
+from dashboard.sources.kubernetes.source import Kubernetes
+from dashboard.sources.prometheus.source import Prometheus
 from dashboard.sources.routers.answers import FactValues
 from dashboard.sources.routers.kinds import KINDS, read_conf, read_stack_health, read_status, read_version
 from dashboard.sources.routers.llm_d import read_config, read_state

@@ -18,9 +18,10 @@ from dashboard.demo import default_fleet, in_thread
 from dashboard.demo.describe import Behaviour
 from dashboard.fleet import Credentials, Target
 from dashboard.sources.discovery import discover_once
-from dashboard.sources.kubernetes import Kubernetes, api
+from dashboard.sources.kubernetes import api
 from dashboard.sources.kubernetes.api import PAGE
 from dashboard.sources.kubernetes.pods import Pod, make_pod_targets
+from dashboard.sources.kubernetes.source import Kubernetes
 from dashboard.sources.source import Listing
 from tests.serving import ROOT
 from tests.sources.kubernetes_api import NAMESPACE, PODS, POOLS, TOKEN, Cluster, write_kubeconfig

@@ -14,8 +14,8 @@ from dashboard.config import PollOptions, PrometheusOptions
 from dashboard.demo import DemoServer, default_fleet, in_thread, targets
 from dashboard.demo.describe import Behaviour
 from dashboard.fleet import Credentials, Target
-from dashboard.sources.prometheus import Prometheus
 from dashboard.sources.prometheus.server import replicas_query
+from dashboard.sources.prometheus.source import Prometheus
 from dashboard.sources.source import Listing
 from tests.commands import last_line, run
 from tests.sources.prometheus_server import prometheus, wait_for_result

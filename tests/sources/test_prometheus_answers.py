@@ -15,8 +15,8 @@ from dashboard.config import Options, PollOptions, PrometheusOptions
 from dashboard.errors import UnreadableError
 from dashboard.fleet import STALE_SECONDS, Target
 from dashboard.sources.discovery import discover_once
-from dashboard.sources.prometheus import Prometheus
 from dashboard.sources.prometheus.server import QueryResult, read_answer, replicas_query
+from dashboard.sources.prometheus.source import Prometheus
 from tests.sources.polling.hostile import BAD_ANSWERS, Exchange, HostileServer, answers, silent
 
 NOW = 1_800_000_000.0

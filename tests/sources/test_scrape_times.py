@@ -22,7 +22,7 @@ from dashboard.fleet import STALE_SECONDS, ScrapedMetrics, Target
 from dashboard.fleet.formatting import iso
 from dashboard.sources.discovery import Discovery, DiscoveryResult
 from dashboard.sources.polling.by_digest import DigestPoller
-from dashboard.sources.prometheus import Prometheus
+from dashboard.sources.prometheus.source import Prometheus
 from dashboard.sources.source import Listing
 from dashboard.views.replica import replica_report
 from dashboard.views.replicas import replica_rows

@@ -11,7 +11,7 @@ from dashboard.fleet import Role, Setting, SettingValue, State
 from dashboard.fleet.pieces import value
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, connectors, option, reports_options
-from dashboard.rules.differences import pair_differences, pool_differences
+from dashboard.rules.differences import pair_differences, pool_differences, value_evidence
 from dashboard.rules.disaggregation.handshake import HISTORY, NIXL, NixlFact, has_group, holds, reports_nixl
 from dashboard.rules.disaggregation.transfer import PP, TP
 from dashboard.rules.domain import OFFLOADING
@@ -89,13 +89,12 @@ def _contradiction(
     if pair.is_ignored(stated) or pair.is_ignored(path):
         return
     replicas = tuple(sorted(replica for ids in wrong.values() for replica in ids))
-    own = (Evidence(stated, *each, ids) for each, ids in wrong.items())
     reference = (Evidence(path, *each, ids, pool.name, is_reference=True) for each, ids in known.items())
     options = write(setting_piece(stated), " is ", values_text(wrong, stated))
     yield Draft(
         replicas,
         write(options, "; ", setting_piece(path), " of ", value(pool.name), " is ", values_text(known, path), "."),
-        (*own, *reference),
+        (*value_evidence(stated, wrong), *reference),
         remedy.set_to([(stated, next(iter(known)))], REPEAT),
         severity=severity,
     )

@@ -12,7 +12,8 @@ from dashboard.fleet.formatting import count, joined
 from dashboard.fleet.pieces import value
 from dashboard.rules.differences import majority, pair_differences, pool_differences, value_evidence
 from dashboard.rules.domain import OFFLOADING
-from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet, UnevaluatedReplicas
+from dashboard.rules.findings import Draft, Remedy, Severity, Snippet, UnevaluatedReplicas
+from dashboard.rules.identity.coverage import contradiction_evidence
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import MAX_VALUES, name_piece, sides_text, write
 from dashboard.rules.subject import PairSubject, PoolSubject, group_by_native
@@ -222,11 +223,7 @@ def digest_without_answer(pool: PoolSubject) -> Iterator[Draft]:
         write(
             value(SERIES), f" reports {names} ", *values, "." if not more else f" ({count(len(more), 'more pair')})."
         ),
-        tuple(
-            Evidence(path, setting.value, setting.state, tuple(its), setting.source)
-            for (path, own, reported), its in sorted(found.items())
-            for setting in (own, reported)
-        ),
+        tuple(contradiction_evidence(dict(sorted(found.items())))),
         Remedy(
             "List the address of one server, no load balancer. Check relabelling rules. Then restart the replica.",
             (

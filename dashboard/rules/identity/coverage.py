@@ -234,7 +234,7 @@ def _contradiction(contradiction: Contradiction, replicas: tuple[str, ...]) -> D
     return Draft(
         replicas,
         write(setting_piece(path), " is ", values[0], f" in {sources[0]} and ", values[1], f" in {sources[1]}."),
-        tuple(_contradiction_evidence({contradiction: replicas})),
+        tuple(contradiction_evidence({contradiction: replicas})),
         Remedy(
             "If this address belongs to several servers, list the address of each. Otherwise restart the replica.",
             (Snippet("yaml", f"targets:\n  - {target} # one server, no load balancer"),),
@@ -253,13 +253,13 @@ def _miscounted(found: Mapping[Contradiction, Sequence[str]]) -> Draft:
     return Draft(
         tuple(sorted(replica for replicas in found.values() for replica in replicas)),
         write(setting_piece(TOKENS), " is ", *values, right),
-        tuple(_contradiction_evidence(dict(sorted(found.items())))),
+        tuple(contradiction_evidence(dict(sorted(found.items())))),
         OWN_NUMBER,
         why=WHY_TOKENS,
     )
 
 
-def _contradiction_evidence(found: Mapping[Contradiction, Sequence[str]]) -> Iterator[Evidence]:
+def contradiction_evidence(found: Mapping[Contradiction, Sequence[str]]) -> Iterator[Evidence]:
     for (path, kept, other), replicas in found.items():
         for each in (kept, other):
             yield Evidence(path, each.value, each.state, tuple(replicas), each.source)

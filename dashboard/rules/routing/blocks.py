@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 from dashboard.compare.encoding import lookup_setting
 from dashboard.compare.equality import NOT_SET
-from dashboard.compare.hashes import count_equal_hashes_as_one, digests
+from dashboard.compare.hashes import count_equal_hashes_as_one
 from dashboard.compare.holders import Holders
 from dashboard.fleet import Basis, FactName, Replica, Setting, SettingValue, State
 from dashboard.fleet.pieces import value
@@ -191,7 +191,7 @@ def match_unit_differs(pool: PoolSubject) -> Iterator[Draft]:
         `--prefix-match-unit 32` was tried on one replica of a hybrid model and never removed. Its keys match no others.
     """
     hashing = caching(pool)
-    units = count_equal_hashes_as_one(hashing.values(MATCH_UNIT, _effective_unit), hashing.fingerprints(digests))
+    units = count_equal_hashes_as_one(hashing.values(MATCH_UNIT, _effective_unit), hashing.fingerprints("engine"))
     requested = list(pool_differences(pool, {MATCH_UNIT: units}))
     resolved = pool_differences(_without_other_block_sizes(hashing), (HASH_BLOCK, ALIGNMENT))
     yield from requested or (_with_unit(draft) for draft in resolved)

@@ -17,7 +17,7 @@ from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import value
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, reports_options
-from dashboard.rules.differences import code, pool_differences, split
+from dashboard.rules.differences import code, pool_differences, split, value_evidence
 from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet, UnevaluatedReplicas
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.routing.blocks import BLOCK_SIZE, is_size
@@ -243,7 +243,7 @@ def lmcache_chunk_is_no_multiple_of_blocks(pool: PoolSubject) -> Iterator[Draft 
     yield Draft(
         tuple(sorted(blocks)),  # all that share the store need one chunk size
         write(setting_piece(path), " is ", values_text(holders, last=" and "), *no_multiple),
-        (*_evidence(path, holders), *_evidence(BLOCK_SIZE, sizes)),
+        (*value_evidence(path, holders), *value_evidence(BLOCK_SIZE, sizes)),
         _set_option(CHUNK, fitting, SET_CHUNK),
     )
 
@@ -290,7 +290,7 @@ def lmcache_hash_differs_in_each_process(pool: PoolSubject) -> Iterator[Draft | 
                 values_text(holders, last=" and "),
                 " hashes None differently in each process.",
             ),
-            (Evidence(path, json.dumps(BUILTIN), State.REPORTED, replicas), *_evidence(PYTHON_VERSION, holders)),
+            (Evidence(path, json.dumps(BUILTIN), State.REPORTED, replicas), *value_evidence(PYTHON_VERSION, holders)),
             _set_option(ALGORITHM, STABLE, "Set one algorithm on all replicas of the store, then restart them."),
             assumptions=(HASHES_NONE,),
         )
@@ -315,10 +315,6 @@ def _unreported(pool: PoolSubject, concerned: Collection[str], path: str) -> Ite
 def _has_random_none(version: object) -> bool:
     text = release(version) if isinstance(version, str) else None
     return text is not None and tuple(map(int, text.split(".")))[:2] < CONSTANT_NONE
-
-
-def _evidence(path: str, holders: Holders) -> Iterator[Evidence]:
-    return (Evidence(path, *each, ids) for each, ids in holders.items())
 
 
 def _set_option(name: str, wanted: object, sentence: str) -> Remedy:

@@ -140,7 +140,8 @@ def read_values(
 
     Of too many documents the first ones are read.
     """
-    shell = read_bodies(connection, connection.scalars(_last(fleet_span).limit(1)).all())
+    last = select(fleet_span.c.body).order_by(fleet_span.c.from_at.desc()).limit(1)
+    shell = read_bodies(connection, connection.scalars(last).all())
     bodies: dict[str, int] = {}
     c = document_span.c
     for some in chunks(documents[:MOST_DOCUMENTS]):
@@ -168,10 +169,6 @@ def _settings(connection: Connection, document: str) -> dict[str, Any]:
     bodies = read_bodies(connection, connection.scalars(query).all())
     settings: dict[str, Any] = from_json(next(iter(bodies.values()), b"{}"))
     return settings
-
-
-def _last(table: Table) -> Select[Any]:
-    return select(table.c.body).order_by(table.c.from_at.desc())
 
 
 def _groups(

@@ -12,7 +12,7 @@ import pytest
 from dashboard.config import PollOptions
 from dashboard.config.sources import RouterOptions
 from dashboard.fleet import FactName, RouterConfig
-from dashboard.sources.routers import RouterReader
+from dashboard.sources.routers.reader import RouterReader
 from tests.sources.kubernetes_api import (
     CONFIG_MAPS,
     NAMESPACE,

@@ -10,9 +10,8 @@ import pytest
 from dashboard.config import PollOptions
 from dashboard.config.sources import RouterOptions
 from dashboard.fleet import FactName, RouterConfig, RouterFact, RouterKind
-from dashboard.sources.routers import RouterReader
 from dashboard.sources.routers.kinds import KINDS
-from dashboard.sources.routers.reader import LONGEST_TEXT, MOST_NAMES
+from dashboard.sources.routers.reader import LONGEST_TEXT, MOST_NAMES, RouterReader
 from tests.sources.polling.hostile import BAD_ANSWERS, CERTIFICATE, HostileServer, answers, missing, silent
 from tests.sources.routers.fixture_files import FIXTURES, fixture
 from vllm_fleet_provider.shared.redaction import MARKER
