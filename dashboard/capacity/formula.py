@@ -23,21 +23,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from dashboard.fleet import KVCacheGroup
-from vllm_fleet_provider.shared.types import (
-    ChunkedLocalAttentionGroup,
-    CircularBufferGroup,
-    CrossAttentionGroup,
-    EncoderOnlyAttentionGroup,
-    FullAttentionGroup,
-    MambaGroup,
-    MLAAttentionGroup,
-    SinkFullAttentionGroup,
-    SlidingWindowGroup,
-    kinds_of,
-)
+from vllm_fleet_provider.shared import types
 
-KEEPS_ALL = kinds_of(FullAttentionGroup, MLAAttentionGroup, SinkFullAttentionGroup)
-ENCODER_ONLY = kinds_of(EncoderOnlyAttentionGroup)  # keeps nothing
+KEEPS_ALL = types.kinds_of(types.FullAttentionGroup, types.MLAAttentionGroup, types.SinkFullAttentionGroup)
+ENCODER_ONLY = types.kinds_of(types.EncoderOnlyAttentionGroup)  # keeps nothing
 MAMBA_MODES = frozenset({"none", "align"})
 
 # Facts that a number can lack, as reasons name them.
@@ -176,9 +165,9 @@ def _between(least: int, most: int | None, missing: str) -> Need:
 
 
 _FORMULAS: Mapping[str, Callable[[KVCacheGroup, Load], Need]] = {
-    **dict.fromkeys(kinds_of(SlidingWindowGroup), _sliding),
-    **dict.fromkeys(kinds_of(ChunkedLocalAttentionGroup), _chunked),
-    **dict.fromkeys(kinds_of(MambaGroup), _mamba),
-    **dict.fromkeys(kinds_of(CrossAttentionGroup), _cross),
-    **dict.fromkeys(kinds_of(CircularBufferGroup), lambda _group, _load: Need(1, 1)),
+    **dict.fromkeys(types.kinds_of(types.SlidingWindowGroup), _sliding),
+    **dict.fromkeys(types.kinds_of(types.ChunkedLocalAttentionGroup), _chunked),
+    **dict.fromkeys(types.kinds_of(types.MambaGroup), _mamba),
+    **dict.fromkeys(types.kinds_of(types.CrossAttentionGroup), _cross),
+    **dict.fromkeys(types.kinds_of(types.CircularBufferGroup), lambda _group, _load: Need(1, 1)),
 }

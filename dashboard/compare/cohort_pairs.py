@@ -2,16 +2,8 @@
 
 from collections.abc import Iterable
 
+from dashboard.compare import prefix
 from dashboard.compare.hashes import CohortHashes, Share, SharingCause, SharingCell, same_conditions
-from dashboard.compare.prefix import (
-    ALGORITHM_PATH,
-    CACHING_PATH,
-    LENGTH_PATHS,
-    SEED_PATHS,
-    SEED_POLICY_PATH,
-    VERSION_PATH,
-    differing_paths,
-)
 from dashboard.vllm.lookahead import LOOKAHEAD
 
 MEASURABLE = 2  # engines at least: one engine alone measures nothing
@@ -19,11 +11,11 @@ MEASURABLE = 2  # engines at least: one engine alone measures nothing
 # What decides the verdict without block hashes, in the order of its conditions. The inputs of a block's hash, and the
 # settings that decide where a block ends (vllm/config/cache.py, vllm/v1/core/kv_cache_utils.py); the lookahead is
 # derived for most documents.
-HASH_PATHS = (CACHING_PATH, ALGORITHM_PATH, *LENGTH_PATHS, LOOKAHEAD)
+HASH_PATHS = (prefix.CACHING_PATH, prefix.ALGORITHM_PATH, *prefix.LENGTH_PATHS, LOOKAHEAD)
 # Of these, the inputs of canonical digests: caching is on where there are any, and they do not depend on block lengths.
-CANONICAL_PATHS = tuple(path for path in HASH_PATHS if path not in {CACHING_PATH, *LENGTH_PATHS})
-SHARING_PATHS = (VERSION_PATH, *HASH_PATHS)  # the version, because both change between releases
-DECIDING_PATHS = (*SHARING_PATHS, *SEED_PATHS)
+CANONICAL_PATHS = tuple(path for path in HASH_PATHS if path not in {prefix.CACHING_PATH, *prefix.LENGTH_PATHS})
+SHARING_PATHS = (prefix.VERSION_PATH, *HASH_PATHS)  # the version, because both change between releases
+DECIDING_PATHS = (*SHARING_PATHS, *prefix.SEED_PATHS)
 
 
 def compare_cohorts(one: CohortHashes, other: CohortHashes) -> SharingCell:
@@ -55,7 +47,7 @@ def compare_cohorts(one: CohortHashes, other: CohortHashes) -> SharingCell:
 def differing_settings(cohorts: Iterable[CohortHashes]) -> tuple[str, ...]:
     """Return the settings that decide hashes and differ between cohorts, although their hashes are equal."""
     first, *others = cohorts
-    found = {path for each in others for path in differing_paths(first.values, each.values, DECIDING_PATHS)}
+    found = {path for each in others for path in prefix.differing_paths(first.values, each.values, DECIDING_PATHS)}
     return tuple(path for path in DECIDING_PATHS if path in found)
 
 
@@ -72,9 +64,9 @@ def _equal_hashes(one: CohortHashes, other: CohortHashes, silent: int) -> Sharin
 def _derived(one: CohortHashes, other: CohortHashes, silent: int) -> SharingCell:
     """Compare two cohorts by their settings, where block hashes are not reported: take the first cause that applies."""
     is_pair = one is not other or one.replicas > 1
-    settings = differing_paths(one.values, other.values, HASH_PATHS)
+    settings = prefix.differing_paths(one.values, other.values, HASH_PATHS)
     condition = same_conditions(one, other)
-    versions = differing_paths(one.values, other.values, [VERSION_PATH])
+    versions = prefix.differing_paths(one.values, other.values, [prefix.VERSION_PATH])
     causes: tuple[tuple[bool, Share, SharingCause, tuple[str, ...]], ...] = (
         (one.is_off or other.is_off, Share.NO, SharingCause.CACHING_OFF, ()),
         (is_pair and (one.is_random or other.is_random), Share.NO, SharingCause.RANDOM_SEED, ()),
@@ -95,21 +87,21 @@ def _cause_of_other_hashes(one: CohortHashes, other: CohortHashes) -> tuple[Shar
     if one.has_random_seeds or other.has_random_seeds:
         return SharingCause.RANDOM_SEED, ()
     if one.canonical & other.canonical:
-        paths = differing_paths(one.values, other.values, LENGTH_PATHS)
+        paths = prefix.differing_paths(one.values, other.values, prefix.LENGTH_PATHS)
         if one.canonical == other.canonical:
             return SharingCause.BLOCK_LENGTH, paths
         return (SharingCause.SETTINGS, paths) if paths else (SharingCause.OTHER_HASHES, ())
-    if paths := differing_paths(one.values, other.values, CANONICAL_PATHS):
+    if paths := prefix.differing_paths(one.values, other.values, CANONICAL_PATHS):
         return SharingCause.SETTINGS, paths
     return (SharingCause.RANDOM_SEED, ()) if one.is_random or other.is_random else _cause_of_other_seeds(one, other)
 
 
 def _cause_of_other_seeds(one: CohortHashes, other: CohortHashes) -> tuple[SharingCause, tuple[str, ...]]:
     """Return what is known of the seeds of two cohorts with one algorithm, or with an unknown one."""
-    if paths := differing_paths(one.values, other.values, (SEED_POLICY_PATH,)):
+    if paths := prefix.differing_paths(one.values, other.values, (prefix.SEED_POLICY_PATH,)):
         return SharingCause.OTHER_SEED, paths
-    known = all(path in each.values for each in (one, other) for path in (VERSION_PATH, ALGORITHM_PATH))
-    is_one_version = known and one.values[VERSION_PATH] == other.values[VERSION_PATH]
+    known = all(path in each.values for each in (one, other) for path in (prefix.VERSION_PATH, prefix.ALGORITHM_PATH))
+    is_one_version = known and one.values[prefix.VERSION_PATH] == other.values[prefix.VERSION_PATH]
     is_one_seed_each = len(one.canonical) == len(other.canonical) == 1
     return (SharingCause.OTHER_SEED if is_one_version and is_one_seed_each else SharingCause.OTHER_HASHES), ()
 

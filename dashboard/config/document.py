@@ -11,16 +11,7 @@ from typing import Any, NamedTuple, NoReturn, cast, get_args
 import yaml
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
-from yaml.events import (
-    AliasEvent,
-    CollectionStartEvent,
-    Event,
-    MappingEndEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceEndEvent,
-    StreamEndEvent,
-)
+from yaml import events
 from yaml.reader import ReaderError
 
 from dashboard.fleet.formatting import joined
@@ -125,39 +116,39 @@ class _ValueBuilder:
 
     def read(self) -> YamlValue:
         next(self._events)  # the stream begins
-        if isinstance(next(self._events), StreamEndEvent):
+        if isinstance(next(self._events), events.StreamEndEvent):
             return None
         value = self._value(next(self._events), ())
         next(self._events)  # the document ends
         after = next(self._events)
-        if not isinstance(after, StreamEndEvent):
+        if not isinstance(after, events.StreamEndEvent):
             _refuse(after, "a second document; keep one")
         return value
 
-    def _value(self, event: Event, place: OptionPath) -> YamlValue:
-        if isinstance(event, AliasEvent):
+    def _value(self, event: events.Event, place: OptionPath) -> YamlValue:
+        if isinstance(event, events.AliasEvent):
             _refuse(event, "aliases (*name) are not supported; write the value")
-        if cast("ScalarEvent | CollectionStartEvent", event).tag is not None:
+        if cast("events.ScalarEvent | events.CollectionStartEvent", event).tag is not None:
             _refuse(event, "tags (!name) are not supported; write the value")
         if len(place) > MAX_DEPTH:
             _refuse(event, TOO_DEEP)
         if len(self.lines) > MAX_VALUES:
             _refuse(event, f"more than {MAX_VALUES:,} values")
         self.lines.setdefault(place, _line(event))
-        if isinstance(event, ScalarEvent):
+        if isinstance(event, events.ScalarEvent):
             return None if event.implicit[0] and event.value in _NULLS else event.value
-        return self._mapping(place) if isinstance(event, MappingStartEvent) else self._sequence(place)
+        return self._mapping(place) if isinstance(event, events.MappingStartEvent) else self._sequence(place)
 
     def _sequence(self, place: OptionPath) -> list[YamlValue]:
         values: list[YamlValue] = []
-        while not isinstance(event := next(self._events), SequenceEndEvent):
+        while not isinstance(event := next(self._events), events.SequenceEndEvent):
             values.append(self._value(event, (*place, len(values))))
         return values
 
     def _mapping(self, place: OptionPath) -> dict[str, YamlValue]:
         values: dict[str, YamlValue] = {}
-        while not isinstance(event := next(self._events), MappingEndEvent):
-            if not isinstance(event, ScalarEvent):
+        while not isinstance(event := next(self._events), events.MappingEndEvent):
+            if not isinstance(event, events.ScalarEvent):
                 _refuse(event, "a key that is not a string")
             inner = (*place, event.value)
             first = self.lines.setdefault(inner, _line(event))
@@ -167,11 +158,11 @@ class _ValueBuilder:
         return values
 
 
-def _line(event: Event) -> int:
+def _line(event: events.Event) -> int:
     return 1 + event.start_mark.line if event.start_mark else 1
 
 
-def _refuse(event: Event, problem: str) -> NoReturn:
+def _refuse(event: events.Event, problem: str) -> NoReturn:
     raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)  # type: ignore[arg-type]
 
 

@@ -18,22 +18,10 @@ from pydantic import (
 )
 from pydantic_settings import NoDecode
 
+from dashboard.config import sources
 from dashboard.config.address import AllowedTargets, host_pattern
 from dashboard.config.notify import NotifyOptions
 from dashboard.config.rules import Name, Part, PoolOptions, Rules, SuppressOptions
-from dashboard.config.sources import (
-    DAY_SECONDS,
-    CredentialsOptions,
-    DnsSdOptions,
-    FileSdOptions,
-    GlobFromFile,
-    HttpSdOptions,
-    KubernetesOptions,
-    PathFromFile,
-    PrometheusOptions,
-    RouterOptions,
-    TargetOptions,
-)
 from dashboard.fleet import Baseline
 from dashboard.rules.domain import Expectations, PoolDeclaration
 from dashboard.rules.findings import Suppression
@@ -160,7 +148,7 @@ class HistoryOptions(Part):
     enabled: bool = True
     url: Annotated[str, AfterValidator(_database_url)] | None = None
     url_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
-    url_file: PathFromFile | None = None
+    url_file: sources.PathFromFile | None = None
     keep_spans_days: Annotated[int, Field(ge=1, le=3650)] = 400
     keep_polls_days: Annotated[int, Field(ge=1, le=400)] = 30
     max_bytes: Annotated[int, Field(ge=1_000_000)] = 1_000_000_000
@@ -180,8 +168,8 @@ class HistoryOptions(Part):
 class PollOptions(Part):
     """Intervals and limits of polls, in seconds and bytes by their names."""
 
-    interval_seconds: Annotated[float, Field(ge=1, le=DAY_SECONDS)] = 15
-    full_poll_interval_seconds: Annotated[float, Field(ge=1, le=DAY_SECONDS)] = 300
+    interval_seconds: Annotated[float, Field(ge=1, le=sources.DAY_SECONDS)] = 15
+    full_poll_interval_seconds: Annotated[float, Field(ge=1, le=sources.DAY_SECONDS)] = 300
     probe_timeout_seconds: Annotated[float, Field(ge=0.1, le=600)] = 5
     replica_timeout_seconds: Annotated[float, Field(ge=0.1, le=600)] = 20
     poll_timeout_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 60
@@ -212,26 +200,26 @@ class Options(Part):
     """All options of the operator."""
 
     name: Name = "fleet"
-    targets: tuple[TargetOptions, ...] = ()
-    file_sd: tuple[FileSdOptions, ...] = ()
-    dns_sd: tuple[DnsSdOptions, ...] = ()
-    http_sd: tuple[HttpSdOptions, ...] = ()
-    prometheus: tuple[PrometheusOptions, ...] = ()
-    kubernetes: tuple[KubernetesOptions, ...] = ()
-    routers: tuple[RouterOptions, ...] = ()
-    credentials: CredentialsOptions | None = None
+    targets: tuple[sources.TargetOptions, ...] = ()
+    file_sd: tuple[sources.FileSdOptions, ...] = ()
+    dns_sd: tuple[sources.DnsSdOptions, ...] = ()
+    http_sd: tuple[sources.HttpSdOptions, ...] = ()
+    prometheus: tuple[sources.PrometheusOptions, ...] = ()
+    kubernetes: tuple[sources.KubernetesOptions, ...] = ()
+    routers: tuple[sources.RouterOptions, ...] = ()
+    credentials: sources.CredentialsOptions | None = None
     targets_allowed: Annotated[tuple[AllowedEntry, ...], *_FromText] = ()
     poll: PollOptions = Field(default_factory=PollOptions)
     ignore: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
-    baselines: tuple[GlobFromFile, ...] = ()
+    baselines: tuple[sources.GlobFromFile, ...] = ()
     pools: dict[str, PoolOptions] = Field(default_factory=dict)  # by name or glob
     rules: Rules = Field(default_factory=dict)
     suppress: tuple[SuppressOptions, ...] = ()
     redact: RedactOptions = Field(default_factory=RedactOptions)
-    data_folder: PathFromFile = Field(default=Path("data"), validate_default=True)
+    data_folder: sources.PathFromFile = Field(default=Path("data"), validate_default=True)
     history: HistoryOptions = Field(default_factory=HistoryOptions)
     notify: NotifyOptions = Field(default_factory=NotifyOptions)
-    suppressions_file: PathFromFile | None = None
+    suppressions_file: sources.PathFromFile | None = None
     read_only: bool = False
     allowed_hosts: Annotated[tuple[Host, ...], *_FromText] = ()
     frame_ancestors: Annotated[tuple[FramingSite, ...], *_FromText] = ()
@@ -259,12 +247,12 @@ class Options(Part):
         """Return whether polls are recorded; with `read_only` only in a database that the options name."""
         return self.history.enabled and (self.history.has_url or not self.read_only)
 
-    def with_targets(self, targets: tuple[TargetOptions, ...]) -> Self:
+    def with_targets(self, targets: tuple[sources.TargetOptions, ...]) -> Self:
         return self.model_copy(update={**dict.fromkeys(TARGET_SOURCES, ()), "targets": targets})
 
     def with_prometheus(self, url: str) -> Self:
         """Return the options with this Prometheus as the only source; its own options are used where it has some."""
-        known = next((each for each in self.prometheus if each.url == url), PrometheusOptions(url=url))
+        known = next((each for each in self.prometheus if each.url == url), sources.PrometheusOptions(url=url))
         return self.model_copy(update={**dict.fromkeys(TARGET_SOURCES, ()), "prometheus": (known,)})
 
     @property

@@ -9,18 +9,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 
+from dashboard.compare import equality
 from dashboard.compare.encoding import lookup_value
-from dashboard.compare.equality import (
-    AUTO,
-    MODEL,
-    NOT_SET,
-    MeaningOf,
-    default_branch,
-    named_revision,
-    random_weights,
-    resolved_kv_dtype,
-    without_owner,
-)
 from dashboard.compare.holders import Holders, group_by_value
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules.connector_options import EXTRA, native, option, reports_options
@@ -36,12 +26,12 @@ ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of a Python object: another one in e
 
 def pinned_revision(value: SettingValue, settings: Mapping[str, Setting]) -> SettingValue | None:
     """Return the revision that is set by name; a snapshot of the hub's cache and a folder have none."""
-    return None if settings.get(SNAPSHOT_PATHS[MODEL]) else named_revision(value, settings)
+    return None if settings.get(SNAPSHOT_PATHS[equality.MODEL]) else equality.named_revision(value, settings)
 
 
 def empty_is_unset(value: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
     """Count an empty object or text as not set, and remove memory addresses of Python objects."""
-    return NOT_SET if value.value in ("{}", '""') else value._replace(value=ADDRESS.sub("", value.value))
+    return equality.NOT_SET if value.value in ("{}", '""') else value._replace(value=ADDRESS.sub("", value.value))
 
 
 def unset_is_false(value: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
@@ -60,17 +50,17 @@ def number_or_switch(value: SettingValue, _: Mapping[str, Setting]) -> SettingVa
 def follows_batched_tokens(value: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     """Count a limit that equals max_num_batched_tokens as not set: vLLM copies it for some models."""
     batched = settings.get(BATCHED_TOKENS)
-    return NOT_SET if batched is not None and batched.value == value.value else value
+    return equality.NOT_SET if batched is not None and batched.value == value.value else value
 
 
-MEANINGS: dict[str, MeaningOf] = {
+MEANINGS: dict[str, equality.MeaningOf] = {
     each.__name__: each
     for each in (
-        resolved_kv_dtype,
-        default_branch,
-        without_owner,
+        equality.resolved_kv_dtype,
+        equality.default_branch,
+        equality.without_owner,
         pinned_revision,
-        random_weights,
+        equality.random_weights,
         empty_is_unset,
         unset_is_false,
         unset_is_true,
@@ -80,7 +70,7 @@ MEANINGS: dict[str, MeaningOf] = {
 }
 
 
-def revisions(pool: PoolSubject, path: str, name: str, unpinned: SettingValue = NOT_SET) -> Holders:
+def revisions(pool: PoolSubject, path: str, name: str, unpinned: SettingValue = equality.NOT_SET) -> Holders:
     """Group replicas by revision of the model or tokenizer at the path `name`: configured, else the snapshot's commit.
 
     A folder has no revision and is left out. `unpinned` is the value for none. Where no replica pins one, it agrees
@@ -90,13 +80,13 @@ def revisions(pool: PoolSubject, path: str, name: str, unpinned: SettingValue = 
     pool = pool.only({member.id for member in pool.members if not is_folder(whole.get(member.id))})
 
     def loaded(value: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
-        if default_branch(value, settings) != NOT_SET:
+        if equality.default_branch(value, settings) != equality.NOT_SET:
             return value
         has_commit = native(settings, snapshot) is not None
         return SettingValue(settings[snapshot].value, State.REPORTED) if has_commit else unpinned
 
     holders = pool.values(path, loaded)
-    is_pinned = pool.values(path, default_branch).keys() - {NOT_SET}
+    is_pinned = pool.values(path, equality.default_branch).keys() - {equality.NOT_SET}
     commits = {value: replicas for value, replicas in holders.items() if value != unpinned}
     return commits if commits and not is_pinned else holders
 
@@ -106,13 +96,13 @@ def names_as_one(holders: Holders) -> Holders:
     common: dict[SettingValue, SettingValue] = {}
     found: dict[str, SettingValue] = {}
     for value, ids in holders.items():
-        found |= dict.fromkeys(ids, common.setdefault(without_owner(value, {}), value))
+        found |= dict.fromkeys(ids, common.setdefault(equality.without_owner(value, {}), value))
     return group_by_value(found)
 
 
 def assume_if_auto(draft: Draft, assumption: str) -> Draft:
     """Mark a difference as assumed where one value is `auto`: what it resolves to is not reported."""
-    is_auto = any(each.value == AUTO.value for each in draft.evidence)
+    is_auto = any(each.value == equality.AUTO.value for each in draft.evidence)
     return replace(draft, assumptions=(assumption,)) if is_auto else draft
 
 
@@ -123,7 +113,9 @@ def assume_if_folder(draft: Draft, pool: PoolSubject, path: str) -> Draft:
     return replace(draft, assumptions=(OTHER_FOLDER,)) if has_folder else draft
 
 
-def option_values(pool: PoolSubject, names: Collection[str], meaning: MeaningOf | None = None) -> dict[str, Holders]:
+def option_values(
+    pool: PoolSubject, names: Collection[str], meaning: equality.MeaningOf | None = None
+) -> dict[str, Holders]:
     """Return the values by path of connector options, null where a config leaves one out.
 
     An option of a connector inside a MultiConnector has the path that it has outside of it.

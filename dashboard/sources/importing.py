@@ -28,15 +28,7 @@ from dashboard.rules.policy import Policy
 from dashboard.sources import child
 from dashboard.sources.http.failures import Endpoint
 from dashboard.sources.polling.probes import BY_PATH, INFERENCE_CONFIG, METRICS, PROBES, SERVER_CONFIG, Reader
-from dashboard.store.packing import (
-    GZIP_MAGIC,
-    ExportMetadata,
-    SnapshotMetadata,
-    content_of,
-    describe_fleet,
-    read_export_metadata,
-    unpacked,
-)
+from dashboard.store import packing
 from dashboard.vllm import reading
 from dashboard.vllm.reading import excerpt, json_fault, node_count
 from vllm_fleet_provider.shared import redaction
@@ -132,10 +124,10 @@ def unwrapped(raw: bytes, most: int) -> bytes:
     """
     if raw.startswith(ZIP_MAGIC):
         raise SnapshotError("It is a ZIP archive; unpack it and use the files in it.")
-    content = unpacked(raw, most)
+    content = packing.unpacked(raw, most)
     if len(content) > most:
         raise SnapshotError(f"It is larger than {most // MIB} MiB, the limit of a file; {SMALLER}")
-    if content.startswith(GZIP_MAGIC):
+    if content.startswith(packing.GZIP_MAGIC):
         raise SnapshotError("It is compressed twice; unpack it once and use the result.")
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # PowerShell's `>` writes UTF-16
         try:
@@ -233,8 +225,8 @@ class ImportedFleet(NamedTuple):
 
     file: str
     content: bytes
-    metadata: SnapshotMetadata
-    carried: ExportMetadata
+    metadata: packing.SnapshotMetadata
+    carried: packing.ExportMetadata
 
 
 def import_files(
@@ -257,7 +249,10 @@ def import_files(
     fleets: list[ImportedFleet] = []
     for file, size, metadata, export in head["fleets"]:
         content, rest = rest[:size], rest[size:]
-        parts = SnapshotMetadata.model_validate_json(metadata), ExportMetadata.model_validate_json(export)
+        parts = (
+            packing.SnapshotMetadata.model_validate_json(metadata),
+            packing.ExportMetadata.model_validate_json(export),
+        )
         fleets.append(ImportedFleet(file, content, *parts))
     return fleets, [RefusedFile(*each) for each in head["refused"]]
 
@@ -301,7 +296,7 @@ def imported(
             total += len(content)
             replica, path = answer_of(file.name, content, named)
             if path == SAVED_FLEET:
-                carried = read_export_metadata(file.content)
+                carried = packing.read_export_metadata(file.content)
                 fleets.append(_as_bytes(shown(file.name), read_snapshot(content), at, carried))
                 return ""
         except SnapshotError as error:
@@ -326,12 +321,12 @@ def imported(
     ]
     if snapshots:
         read = read_fleet(name, snapshots, polled_at=at, interval=_INTERVAL, ignore=ignore, policy=policy)
-        fleets.append(_as_bytes("", assemble(read, at), at, ExportMetadata()))
+        fleets.append(_as_bytes("", assemble(read, at), at, packing.ExportMetadata()))
     return fleets, refused
 
 
-def _as_bytes(file: str, fleet: Fleet, at: datetime, carried: ExportMetadata) -> ImportedFleet:
-    return ImportedFleet(file, content_of(fleet), describe_fleet(fleet, "", at), carried)
+def _as_bytes(file: str, fleet: Fleet, at: datetime, carried: packing.ExportMetadata) -> ImportedFleet:
+    return ImportedFleet(file, packing.content_of(fleet), packing.describe_fleet(fleet, "", at), carried)
 
 
 def _read_answer(reader: Reader, replica: str, path: str, content: bytes, at: datetime) -> ProbeResult:

@@ -23,40 +23,12 @@ from dashboard.documents.secrets import clean_text
 from dashboard.errors import HistoryError, SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import one_line
+from dashboard.store import packing
 from dashboard.store.history.database import Database, NoHistoryError, file_database
 from dashboard.store.history.schema import snapshot, snapshot_answers
-from dashboard.store.packing import (
-    ID_DIGITS,
-    LONGEST_NAME,
-    LONGEST_NOTE,
-    MOST_BYTES,
-    NO_ID,
-    READ_ONLY,
-    SHORTEST,
-    TYPE_MORE,
-    ExportMetadata,
-    SnapshotList,
-    SnapshotMetadata,
-    StoredSnapshot,
-    check_snapshot_size,
-    clean_content,
-    clean_metadata,
-    content_of,
-    describe_fleet,
-    export_bytes,
-    fits,
-    id_of,
-    metadata_bytes,
-    packed,
-    read_metadata,
-    time_of,
-    unpacked,
-    with_export_metadata,
-    with_name,
-)
 
-ID = re.compile(rf"[0-9a-f]{{{ID_DIGITS}}}")
-_DIGITS = re.compile(rf"[0-9a-f]{{0,{ID_DIGITS}}}")
+ID = re.compile(rf"[0-9a-f]{{{packing.ID_DIGITS}}}")
+_DIGITS = re.compile(rf"[0-9a-f]{{0,{packing.ID_DIGITS}}}")
 SLOW_SECONDS = 1.0  # a server that is gone is noticed after seconds, and a page asks several times
 GONE_SECONDS = 5.0
 ANSWERS_BYTES = 2 * 2**20  # of raw answers that are compressed together: those of replicas are alike
@@ -80,35 +52,37 @@ class Snapshots:
         self.read_only = read_only
         self._database = database or (lambda: file_database(folder))
         self._gone: tuple[float, HistoryError] | None = None  # until when it is not asked again, and why
-        self._described: dict[str, SnapshotMetadata] = {}  # with damaged metadata: opening one takes seconds
+        self._described: dict[str, packing.SnapshotMetadata] = {}  # with damaged metadata: opening one takes seconds
 
-    def save(self, fleet: Fleet, name: str, at: datetime, export: ExportMetadata | None = None) -> StoredSnapshot:
+    def save(
+        self, fleet: Fleet, name: str, at: datetime, export: packing.ExportMetadata | None = None
+    ) -> packing.StoredSnapshot:
         """Save a polled fleet with its raw answers; an existing snapshot keeps its name and notes.
 
         `export` is the metadata in its file, for a fleet that was saved elsewhere and is imported at `at`.
         """
         answers = [{each.path: each.raw for each in one.probes if each.raw} for one in fleet.replicas]
-        return self.keep(content_of(fleet), describe_fleet(fleet, name, at), export, answers)
+        return self.keep(packing.content_of(fleet), packing.describe_fleet(fleet, name, at), export, answers)
 
     def keep(
         self,
         content: bytes,
-        metadata: SnapshotMetadata,
-        export: ExportMetadata | None = None,
+        metadata: packing.SnapshotMetadata,
+        export: packing.ExportMetadata | None = None,
         answers: Answers = (),
-    ) -> StoredSnapshot:
+    ) -> packing.StoredSnapshot:
         """Save the content of a fleet as `save` does, with its metadata."""
         self._need_writable()
-        check_snapshot_size(content)
-        key = id_of(content)
+        packing.check_snapshot_size(content)
+        key = packing.id_of(content)
         if not self._is_whole(key):
-            blob = packed(content)
-            described = with_export_metadata(metadata, export) if export else metadata
+            blob = packing.packed(content)
+            described = packing.with_export_metadata(metadata, export) if export else metadata
             row = {
                 "sha": hashlib.sha256(blob).digest(),
                 "content": blob,
                 "size_bytes": len(blob),
-                "metadata": metadata_bytes(key, clean_metadata(described)),
+                "metadata": packing.metadata_bytes(key, packing.clean_metadata(described)),
             }
             self._insert(key, row, list(_packed_answers(answers)))
         return self.get(key)
@@ -124,17 +98,17 @@ class Snapshots:
             if answers:
                 connection.execute(snapshot_answers.insert(), [{"snapshot": key, **each} for each in answers])
 
-    def all(self) -> tuple[StoredSnapshot, ...]:
+    def all(self) -> tuple[packing.StoredSnapshot, ...]:
         """Return every readable snapshot, the newest data first."""
         return self.listed().snapshots
 
-    def listed(self) -> SnapshotList:
+    def listed(self) -> packing.SnapshotList:
         """Return every snapshot, the newest data first, and a sentence for each damaged one."""
         try:
             rows = self._rows(select(*_HEAD).order_by(snapshot.c.key))
         except HistoryError as error:
-            return SnapshotList((), (_unreadable(error),))
-        found: list[StoredSnapshot] = []
+            return packing.SnapshotList((), (_unreadable(error),))
+        found: list[packing.StoredSnapshot] = []
         damaged: list[str] = []
         for row in rows:
             try:
@@ -144,7 +118,7 @@ class Snapshots:
             else:
                 damaged += [stored.problem] if stored.problem else []
         found.sort(key=lambda each: (each.metadata.data_as_of, each.id), reverse=True)
-        return SnapshotList(tuple(found), tuple(damaged))
+        return packing.SnapshotList(tuple(found), tuple(damaged))
 
     def problem(self) -> str:
         """Return why no snapshot can be read; empty where they can."""
@@ -166,7 +140,7 @@ class Snapshots:
     def beginning(self, text: str) -> tuple[str, ...]:
         """Return the ids that begin with a typed text, without regard to spaces, dashes and capital letters."""
         typed = _typed(text)
-        if len(typed) < SHORTEST or not _DIGITS.fullmatch(typed):
+        if len(typed) < packing.SHORTEST or not _DIGITS.fullmatch(typed):
             return ()
         try:
             rows = self._rows(select(snapshot.c.key).where(snapshot.c.key.startswith(typed)))
@@ -174,7 +148,7 @@ class Snapshots:
             return ()
         return tuple(sorted(row.key for row in rows))
 
-    def get(self, key: str) -> StoredSnapshot:
+    def get(self, key: str) -> packing.StoredSnapshot:
         """Return one snapshot; raise SnapshotError without it."""
         return self._stored(self._row(key, *_HEAD))
 
@@ -199,11 +173,11 @@ class Snapshots:
 
     def export(self, key: str) -> bytes:
         """Return a snapshot with its name and notes as one file for an import elsewhere; it has no raw answers."""
-        return export_bytes(clean_content(self._content(key)), self.get(key).metadata)
+        return packing.export_bytes(packing.clean_content(self._content(key)), self.get(key).metadata)
 
     def rename(self, key: str, name: str) -> None:
         """Change a snapshot's name; raise SnapshotError where its notes are unreadable."""
-        self._change(key, lambda metadata: with_name(metadata, name))
+        self._change(key, lambda metadata: packing.with_name(metadata, name))
 
     def note(self, key: str, about: str, note: Note | None) -> None:
         """Write or delete one note of a snapshot; the others are kept.
@@ -211,14 +185,14 @@ class Snapshots:
         Raise SnapshotError where the notes are unreadable or would be too large.
         """
 
-        def noted(metadata: SnapshotMetadata) -> SnapshotMetadata:
+        def noted(metadata: packing.SnapshotMetadata) -> packing.SnapshotMetadata:
             notes = {name: each for name, each in metadata.notes.items() if name != about}
             return metadata.model_copy(update={"notes": notes if note is None else {**notes, about: note}})
 
-        if note is not None and not fits(note):
+        if note is not None and not packing.fits(note):
             raise SnapshotError(
-                f"The note is too long: the limit is {LONGEST_NOTE:,} characters, and {LONGEST_NAME} for its owner. "
-                "Shorten it."
+                f"The note is too long: the limit is {packing.LONGEST_NOTE:,} characters, and {packing.LONGEST_NAME} "
+                "for its owner. Shorten it."
             )
         self._change(key, noted)
 
@@ -230,7 +204,7 @@ class Snapshots:
             connection.execute(delete(snapshot_answers).where(snapshot_answers.c.snapshot == key))
             connection.execute(delete(snapshot).where(snapshot.c.key == key))
 
-    def _change(self, key: str, change: Callable[[SnapshotMetadata], SnapshotMetadata]) -> None:
+    def _change(self, key: str, change: Callable[[packing.SnapshotMetadata], packing.SnapshotMetadata]) -> None:
         """Change name or notes; unreadable ones are never overwritten."""
         self._need_writable()
         self._row(key, snapshot.c.key)
@@ -238,19 +212,21 @@ class Snapshots:
             raw = connection.scalar(select(snapshot.c.metadata).where(snapshot.c.key == key))
             if raw is None:
                 raise self._not_found(key)
-            changed = metadata_bytes(key, clean_metadata(change(clean_metadata(read_metadata(key, raw)))))
+            changed = packing.metadata_bytes(
+                key, packing.clean_metadata(change(packing.clean_metadata(packing.read_metadata(key, raw))))
+            )
             connection.execute(update(snapshot).where(snapshot.c.key == key).values(metadata=changed))
 
     def _need_writable(self) -> None:
         if self.read_only:
-            raise SnapshotError(READ_ONLY)
+            raise SnapshotError(packing.READ_ONLY)
 
     def _not_found(self, text: str) -> SnapshotError:
         typed = one_line(text.strip())
         if not _DIGITS.fullmatch(_typed(typed)):
-            why = NO_ID
-        elif len(_typed(typed)) < SHORTEST:
-            why = TYPE_MORE
+            why = packing.NO_ID
+        elif len(_typed(typed)) < packing.SHORTEST:
+            why = packing.TYPE_MORE
         elif problem := self.problem():
             return SnapshotError(problem)
         else:
@@ -263,9 +239,9 @@ class Snapshots:
         damaged = f"Snapshot {key} is damaged: its content was changed after saving. Delete it, or restore a copy."
         if not isinstance(row.content, bytes) or hashlib.sha256(row.content).digest() != row.sha:
             raise SnapshotError(damaged)
-        content = unpacked(row.content, MOST_BYTES)
-        check_snapshot_size(content)
-        if id_of(content) != key:
+        content = packing.unpacked(row.content, packing.MOST_BYTES)
+        packing.check_snapshot_size(content)
+        if packing.id_of(content) != key:
             raise SnapshotError(damaged)
         return content
 
@@ -302,16 +278,18 @@ class Snapshots:
                 self._gone = time.monotonic() + GONE_SECONDS, error
             raise
 
-    def _stored(self, row: Row[Any]) -> StoredSnapshot:
+    def _stored(self, row: Row[Any]) -> packing.StoredSnapshot:
         """Describe a snapshot by its metadata; where these are damaged, by the fleet itself."""
         size = row.size_bytes if isinstance(row.size_bytes, int) else 0
         try:
-            return StoredSnapshot(row.key, clean_metadata(read_metadata(row.key, row.metadata)), size)
+            return packing.StoredSnapshot(
+                row.key, packing.clean_metadata(packing.read_metadata(row.key, row.metadata)), size
+            )
         except SnapshotError as error:
             if row.key not in self._described:
                 opened = self.fleet(row.key)
-                self._described[row.key] = describe_fleet(opened, "", time_of(opened))
-            return StoredSnapshot(row.key, self._described[row.key], size, str(error))
+                self._described[row.key] = packing.describe_fleet(opened, "", packing.time_of(opened))
+            return packing.StoredSnapshot(row.key, self._described[row.key], size, str(error))
 
     @contextmanager
     def _reported(self, what: str) -> Iterator[None]:

@@ -8,16 +8,7 @@ from typing import Any
 
 from dashboard.errors import UnreadableError
 from dashboard.fleet import EngineReport, Reply, Setting, Source
-from dashboard.vllm.endpoints import (
-    KV_EVENT_SOURCES,
-    MAX_RANKS,
-    KVCacheReply,
-    PluginConfigReply,
-    PluginDevicesReply,
-    ServedModelsReply,
-    ServerInfoReply,
-    VersionReply,
-)
+from dashboard.vllm import endpoints
 from dashboard.vllm.fields import flatten_config, settings_of
 from dashboard.vllm.provider_reply import devices_of, groups_of, read_provider, unknown_kinds
 from vllm_fleet_provider.shared.inference_config import InferenceConfigReply
@@ -26,7 +17,7 @@ from vllm_fleet_provider.shared.types import MAX_INTEGER
 
 def read_version(payload: Any) -> Reply:
     """GET /version: the whole text, as NIXL compares it."""
-    reply = VersionReply.model_validate(payload)
+    reply = endpoints.VersionReply.model_validate(payload)
     versions = [(name, version) for name, version in reply.model_dump().items() if version is not None]
     settings, identity = settings_of({}, Source.VERSION, versions)
     return Reply(Source.VERSION, settings, identity, version=reply.version)
@@ -37,7 +28,7 @@ def read_models(payload: Any) -> Reply:
 
     Raises UnreadableError for another server than vLLM.
     """
-    cards = ServedModelsReply.model_validate(payload).data
+    cards = endpoints.ServedModelsReply.model_validate(payload).data
     refuse_owner(card.owned_by for card in cards)
     served = [card for card in cards if card.parent is None]
     pairs = _name_pairs([card.id for card in served])
@@ -60,7 +51,7 @@ def _name_pairs(names: Sequence[str]) -> list[tuple[str, Any]]:
 
 def read_kv_event_sources(payload: Any) -> Reply:
     """GET /kv_event_sources. The first rank is read for all; `{}` means that nothing is published."""
-    sources = KV_EVENT_SOURCES.validate_python(payload)
+    sources = endpoints.KV_EVENT_SOURCES.validate_python(payload)
     first = sources[min(sources)].model_dump(exclude_unset=True) if sources else {}
     nothing = [] if sources else [("kv_events_config", None)]
     settings, identity = settings_of(first, Source.KV_EVENT_SOURCES, nothing)
@@ -72,7 +63,7 @@ def read_server_info(payload: Any) -> Reply:
 
     The Rust frontend reports its own options under the name `vllm_config`, and nothing of the engine.
     """
-    info = ServerInfoReply.model_validate(payload)
+    info = endpoints.ServerInfoReply.model_validate(payload)
     if "transport_mode" in info.vllm_config:
         return Reply(Source.SERVER_INFO, *settings_of(info.vllm_config, Source.SERVER_INFO))
     settings, identity = flatten_config(info.vllm_config, info.vllm_env, Source.SERVER_INFO)
@@ -100,7 +91,7 @@ def _count_engines(settings: Mapping[str, Setting], identity: Mapping[str, Setti
         number = _count(identity, "parallel_config.data_parallel_size_local")
     elif _count(identity, "parallel_config.data_parallel_rank"):
         return number if number == 1 else None
-    return number if number is not None and 0 < number <= MAX_RANKS else None
+    return number if number is not None and 0 < number <= endpoints.MAX_RANKS else None
 
 
 def _is_on(identity: Mapping[str, Setting], path: str) -> bool:
@@ -148,7 +139,7 @@ def read_kv_cache(payload: Any, source: Source = Source.CONFIG_API) -> Reply:
 
     The plugins' tokens are blocks x block_size, and never used as capacity.
     """
-    reply = KVCacheReply.model_validate(payload)
+    reply = endpoints.KVCacheReply.model_validate(payload)
     return Reply(
         source,
         engines=(EngineReport(0, reply.num_gpu_blocks, reply.kv_cache_size_tokens),),
@@ -159,7 +150,7 @@ def read_kv_cache(payload: Any, source: Source = Source.CONFIG_API) -> Reply:
 
 def read_plugin_config(payload: Any) -> Reply:
     """GET .../config of the public plugins."""
-    reply = PluginConfigReply.model_validate(payload)
+    reply = endpoints.PluginConfigReply.model_validate(payload)
     names = reply.model.served_names
     settings, identity = settings_of(reply.model_dump(exclude_unset=True), Source.PLUGIN, _name_pairs(names))
     return Reply(Source.PLUGIN, settings, identity, served_model_names=names)
@@ -167,7 +158,7 @@ def read_plugin_config(payload: Any) -> Reply:
 
 def read_plugin_devices(payload: Any) -> Reply:
     """GET .../devices of the public plugins: those of the API server's first engine."""
-    return Reply(Source.PLUGIN, devices=devices_of(0, PluginDevicesReply.model_validate(payload).devices))
+    return Reply(Source.PLUGIN, devices=devices_of(0, endpoints.PluginDevicesReply.model_validate(payload).devices))
 
 
 _PLUGIN_READERS: Mapping[str, Callable[[Any], Reply]] = {

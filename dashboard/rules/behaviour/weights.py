@@ -4,18 +4,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from dashboard.compare import equality
 from dashboard.compare.encoding import lookup_value
-from dashboard.compare.equality import (
-    AUTO,
-    CACHE_DTYPE,
-    CONFIG_FILE,
-    DEFAULT_BRANCH,
-    NOT_SET,
-    own_code_revision,
-    random_weights,
-    resolved_kv_dtype,
-    without_owner,
-)
 from dashboard.compare.equality import DTYPE_PATH as DTYPE
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules.connector_options import native
@@ -115,15 +105,15 @@ def weights_differ(pool: PoolSubject) -> Iterator[Draft]:
     whole = pool.identity(MODEL)
     hub = pool.only({member.id for member in pool.members if not is_folder(whole.get(member.id))})
     requested = {
-        REVISION: revisions(pool, REVISION, MODEL, DEFAULT_BRANCH),
-        CODE_REVISION: hub.values(CODE_REVISION, own_code_revision),
+        REVISION: revisions(pool, REVISION, MODEL, equality.DEFAULT_BRANCH),
+        CODE_REVISION: hub.values(CODE_REVISION, equality.own_code_revision),
     }
     yield from pool_differences(pool, requested)
-    for draft in pool_differences(pool, [MODEL], without_owner):
+    for draft in pool_differences(pool, [MODEL], equality.without_owner):
         are_ids = all(any(not is_folder(whole.get(each)) for each in row.replicas) for row in draft.evidence)
         named = replace(draft, remedy=_whole_name(draft, whole))
         yield named if are_ids else _with_architecture(pool, named)
-    yield from pool_differences(pool, [LOAD_FORMAT], random_weights)
+    yield from pool_differences(pool, [LOAD_FORMAT], equality.random_weights)
 
 
 def _with_architecture(pool: PoolSubject, draft: Draft) -> Draft:
@@ -143,7 +133,7 @@ def _whole_name(draft: Draft, whole: Mapping[str, object]) -> Remedy:
     return draft.remedy._replace(snippets=snippets)
 
 
-@rule("CO-04", needs=(QUANTIZATION, DTYPE, CACHE_DTYPE))
+@rule("CO-04", needs=(QUANTIZATION, DTYPE, equality.CACHE_DTYPE))
 def precision_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool use different quantization or dtypes.
 
@@ -173,8 +163,8 @@ def precision_differs(pool: PoolSubject) -> Iterator[Draft]:
     """
     for draft in pool_differences(pool, (QUANTIZATION, DTYPE)):
         yield replace(draft, remedy=draft.remedy._replace(sentence=f"{draft.remedy.sentence} {MODEL_FILES}"))
-    if len(pool.values(CACHE_DTYPE)) > 1 and pool.contexts.isdisjoint(OTHER_RULES):
-        yield from pool_differences(pool, [CACHE_DTYPE], resolved_kv_dtype)
+    if len(pool.values(equality.CACHE_DTYPE)) > 1 and pool.contexts.isdisjoint(OTHER_RULES):
+        yield from pool_differences(pool, [equality.CACHE_DTYPE], equality.resolved_kv_dtype)
     yield from pool_differences(pool, [SKIPPED_LAYERS])
     yield from pool_differences(pool, MAMBA, _where_mamba, severity=Severity.INFO)
 
@@ -182,7 +172,7 @@ def precision_differs(pool: PoolSubject) -> Iterator[Draft]:
 def _where_mamba(dtype: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     """Count a dtype of Mamba state as not set for models without it: vLLM sets no block size for them."""
     block = lookup_value(settings, MAMBA_BLOCK)
-    return NOT_SET if block is not None and block.state is State.NULL else dtype
+    return equality.NOT_SET if block is not None and block.state is State.NULL else dtype
 
 
 @rule("CO-13", needs=(TP, BACKEND, DEVICES))
@@ -231,7 +221,7 @@ def is_on(switch: SettingValue) -> bool:
     return switch.value in ON
 
 
-@rule("CO-15", needs=(*OVERRIDES, CONFIG_FILE, RUNNER, CONVERT, SKIP_TOKENIZER))
+@rule("CO-15", needs=(*OVERRIDES, equality.CONFIG_FILE, RUNNER, CONVERT, SKIP_TOKENIZER))
 def model_setup_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool set the model up differently.
 
@@ -259,8 +249,8 @@ def model_setup_differs(pool: PoolSubject) -> Iterator[Draft]:
         answers differ from those of the others.
     """
     yield from pool_differences(pool, OVERRIDES, empty_is_unset)
-    for draft in pool_differences(pool, {CONFIG_FILE: names_as_one(pool.values(CONFIG_FILE))}):
-        yield assume_if_folder(draft, pool, CONFIG_FILE)
+    for draft in pool_differences(pool, {equality.CONFIG_FILE: names_as_one(pool.values(equality.CONFIG_FILE))}):
+        yield assume_if_folder(draft, pool, equality.CONFIG_FILE)
     tasks = {RUNNER: pool.values(RUNNER, _resolved_runner), CONVERT: pool.values(CONVERT, _resolved_conversion)}
     drafts = list(pool_differences(pool, tasks))
     yield from (assume_if_auto(draft, "auto resolves to a different value") for draft in drafts)
@@ -272,10 +262,10 @@ def model_setup_differs(pool: PoolSubject) -> Iterator[Draft]:
 def _resolved_runner(runner: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     """Return the runner that `auto` resolved to, where reported."""
     resolved = native(settings, RESOLVED_RUNNER)
-    return setting_value(resolved) if runner == AUTO and resolved is not None else runner
+    return setting_value(resolved) if runner == equality.AUTO and resolved is not None else runner
 
 
 def _resolved_conversion(convert: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     """Resolve `auto` to `none` for a generating model; a pooling model may be converted or not."""
     is_generating = native(settings, RESOLVED_RUNNER) == "generate"
-    return setting_value("none") if convert == AUTO and is_generating else convert
+    return setting_value("none") if convert == equality.AUTO and is_generating else convert

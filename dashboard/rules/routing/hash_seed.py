@@ -3,20 +3,9 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 
+from dashboard.compare import prefix
 from dashboard.compare.equality import NOT_SET
 from dashboard.compare.hashes import group_by_hashes
-from dashboard.compare.prefix import (
-    DEFAULT,
-    ENVIRONMENT,
-    RANDOM,
-    SEED_PATH,
-    SEED_POLICY_PATH,
-    HashSeed,
-    SeedKind,
-    hash_seed,
-    is_fixed,
-    known_values,
-)
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.fleet.formatting import shortlist, uncapitalized
 from dashboard.rules import remedy
@@ -28,10 +17,10 @@ from dashboard.rules.sentences import MAX_VALUES, to_text
 from dashboard.rules.subject import PoolSubject
 from dashboard.vllm.versions import EARLIEST
 
-SEED, SEED_POLICY = SEED_PATH, SEED_POLICY_PATH  # the provider reports the policy in place of the seed
+SEED, SEED_POLICY = prefix.SEED_PATH, prefix.SEED_POLICY_PATH  # the provider reports the policy in place of the seed
 VARIABLE = "PYTHONHASHSEED"
-FROM_VARIABLE = SettingValue(ENVIRONMENT, State.REPORTED)
-UNSEEDED = (DEFAULT, RANDOM)
+FROM_VARIABLE = SettingValue(prefix.ENVIRONMENT, State.REPORTED)
+UNSEEDED = (prefix.DEFAULT, prefix.RANDOM)
 ZERO = SettingValue("0", State.REPORTED)
 SEED_EVERYWHERE = Way(((SEED, ZERO),), is_everywhere=True)
 FIRST_FIXED = SettingValue('"0.29.0"', State.REPORTED)
@@ -40,15 +29,15 @@ DECLARED = f"seed_policy: {SeedPolicy.ENVIRONMENT}"
 SET_EVERYWHERE = f"Set `{VARIABLE}` to one value, such as 0, on every replica of the pool before Python starts"
 DECLARE = f"set `{DECLARED}` under `expects` of the pool in fleet.yaml"
 
-Seeds = Mapping[str, HashSeed]  # by replica; a random one differs on each
+Seeds = Mapping[str, prefix.HashSeed]  # by replica; a random one differs on each
 
 
 def seeds_of(pool: PoolSubject) -> Seeds:
     """Return the known seeds of the members. Hashes that match another process prove that a seed is shared."""
     found = {replica: seed for replica, seed in pool.of_documents(seed_of).items() if seed is not None}
-    if random := of_kind(found, SeedKind.RANDOM):
+    if random := of_kind(found, prefix.SeedKind.RANDOM):
         proven = random.keys() & _sharing(pool)
-        found |= {each: random[each]._replace(kind=SeedKind.SEED, is_certain=True) for each in proven}
+        found |= {each: random[each]._replace(kind=prefix.SeedKind.SEED, is_certain=True) for each in proven}
     return found
 
 
@@ -62,21 +51,21 @@ def _sharing(pool: PoolSubject) -> set[str]:
     return sharing
 
 
-def seed_of(settings: Mapping[str, Setting]) -> HashSeed | None:
+def seed_of(settings: Mapping[str, Setting]) -> prefix.HashSeed | None:
     """Return the seed of one document; None where nothing, or a random policy alone, decides it."""
-    seed = hash_seed(known_values(settings, (VERSION, EARLIEST, HASH_ALGORITHM, SEED, SEED_POLICY)))
-    is_policy_alone = seed is not None and seed.kind is SeedKind.RANDOM and seed.path == SEED_POLICY
+    seed = prefix.hash_seed(prefix.known_values(settings, (VERSION, EARLIEST, HASH_ALGORITHM, SEED, SEED_POLICY)))
+    is_policy_alone = seed is not None and seed.kind is prefix.SeedKind.RANDOM and seed.path == SEED_POLICY
     return None if is_policy_alone else seed
 
 
-def of_kind(seeds: Seeds, kind: SeedKind) -> dict[str, HashSeed]:
+def of_kind(seeds: Seeds, kind: prefix.SeedKind) -> dict[str, prefix.HashSeed]:
     return {replica: seed for replica, seed in seeds.items() if seed.kind is kind}
 
 
 def by_cause(seeds: Seeds) -> list[Seeds]:
     """Group random seeds by what makes them random, version or algorithm, and by certainty."""
 
-    def key(item: tuple[str, HashSeed]) -> tuple[str, bool]:
+    def key(item: tuple[str, prefix.HashSeed]) -> tuple[str, bool]:
         return item[1].path, item[1].is_certain
 
     return [dict(group) for _, group in groupby(sorted(seeds.items(), key=key), key)]
@@ -87,10 +76,10 @@ def are_certain(seeds: Seeds) -> bool:
     return all(seed.is_certain for seed in seeds.values())
 
 
-def is_left_to_algorithm(seed: HashSeed, wanted: SettingValue | None) -> bool:
+def is_left_to_algorithm(seed: prefix.HashSeed, wanted: SettingValue | None) -> bool:
     """Return whether the algorithm that RT-05 recommends ends a random seed."""
-    is_random = (seed.kind, seed.path) == (SeedKind.RANDOM, HASH_ALGORITHM)
-    return wanted is not None and is_fixed(wanted) and is_random
+    is_random = (seed.kind, seed.path) == (prefix.SeedKind.RANDOM, HASH_ALGORITHM)
+    return wanted is not None and prefix.is_fixed(wanted) and is_random
 
 
 def seed_evidence(
@@ -100,7 +89,7 @@ def seed_evidence(
     return evidence_of(pool, (VERSION, HASH_ALGORITHM, SEED, SEED_POLICY), replicas, reference)
 
 
-def causes_of(seeds: Iterable[HashSeed]) -> str:
+def causes_of(seeds: Iterable[prefix.HashSeed]) -> str:
     """Return why hash seeds are random: `before vLLM 0.29 (0.28.0) and with xxhash`."""
     known = sorted(set(seeds))
     causes = []
@@ -157,7 +146,7 @@ def end_random_seeds(pool: PoolSubject, seeds: Seeds, *, is_certain: bool) -> Re
     return _alternatives(pool, f"{sentence}.", ways, is_certain=is_certain)
 
 
-def routers_fixed_seed(pool: PoolSubject, seed: HashSeed, fixed: Seeds) -> Remedy:
+def routers_fixed_seed(pool: PoolSubject, seed: prefix.HashSeed, fixed: Seeds) -> Remedy:
     """Return how to get the fixed seed that the router expects, as `fixed` replicas have it; or correct fleet.yaml."""
     part, wanted = pool.only(fixed), wanted_algorithm(pool)
     if seed.path == VERSION:
@@ -165,7 +154,7 @@ def routers_fixed_seed(pool: PoolSubject, seed: HashSeed, fixed: Seeds) -> Remed
         target = f"{to_text(value)} like the others (ID-08)" if fixed else "0.29 or later"
         sentence = f"Update these replicas to vLLM {target}."
     else:
-        is_wanted_fixed = wanted is not None and is_fixed(wanted)
+        is_wanted_fixed = wanted is not None and prefix.is_fixed(wanted)
         path = HASH_ALGORITHM
         value = wanted if wanted and is_wanted_fixed else next(iter(part.values(HASH_ALGORITHM)), REPRODUCIBLE)
         also = ": this also fixes RT-05" if is_wanted_fixed else ""

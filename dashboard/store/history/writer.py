@@ -21,6 +21,7 @@ from dashboard.fleet.history import NO_SIGHTINGS, Sighting, Sightings
 from dashboard.fleet.times import EPOCH
 from dashboard.rules.catalogue import RULE_SET, places
 from dashboard.rules.findings import Finding, FindingLife
+from dashboard.store.history import spans
 from dashboard.store.history.bodies import BodyWriter, Content, fleet_part, replica_parts
 from dashboard.store.history.database import Database
 from dashboard.store.history.retention import disk_bytes, prune_step
@@ -37,24 +38,6 @@ from dashboard.store.history.schema import (
     replica,
     replica_span,
     watch,
-)
-from dashboard.store.history.spans import (
-    STATES,
-    ChangeLimit,
-    LastWatch,
-    OpenSpan,
-    ReplicaKey,
-    changed_bytes,
-    first_seen,
-    is_same,
-    last_watch,
-    open_spans,
-    replica_columns,
-    replica_contents,
-    replica_key,
-    replica_state,
-    storable,
-    with_replicas,
 )
 
 PRUNE_PAUSE = timedelta(hours=1)  # after the start and after everything old was deleted; then a step at each poll
@@ -130,13 +113,13 @@ class _RecordedState:
         self._connection = connection
         self._bodies = BodyWriter()
         self._before: Fleet | None = None  # as recorded by this process
-        self._replicas: dict[ReplicaKey, Replica] = {}
+        self._replicas: dict[spans.ReplicaKey, Replica] = {}
         with connection.begin():
-            self._last = last_watch(connection)
-            self._open = {table: open_spans(connection, table) for table in SPANS}
+            self._last = spans.last_watch(connection)
+            self._open = {table: spans.open_spans(connection, table) for table in SPANS}
             rows = connection.execute(select(replica.c.address, replica.c.pod, replica.c.id))
-            self._ids: dict[ReplicaKey, int] = {(address, pod): key for address, pod, key in rows}
-            self._limit = ChangeLimit()
+            self._ids: dict[spans.ReplicaKey, int] = {(address, pod): key for address, pod, key in rows}
+            self._limit = spans.ChangeLimit()
             if self._last is not None:
                 self._limit.load(connection, self._last.to_at)
         self.sightings = self._all_sightings()
@@ -171,9 +154,9 @@ class _RecordedState:
         known = set(self.limited)
         held = self._limit.held(fleet, self._replicas, at)
         opened = self._open[replica_span]
-        for some in chunks([opened[replica_key(each)].id for each in held.values() if each.name not in known]):
+        for some in chunks([opened[spans.replica_key(each)].id for each in held.values() if each.name not in known]):
             self._connection.execute(update(replica_span).where(replica_span.c.id.in_(some)).values(limited_at=at))
-        return with_replicas(fleet, held, self._before, at) if held and self._before else fleet
+        return spans.with_replicas(fleet, held, self._before, at) if held and self._before else fleet
 
     @property
     def limited(self) -> tuple[str, ...]:
@@ -216,17 +199,17 @@ class _RecordedState:
         self._change(table, states, dict(zip(new, rows, strict=True)), at)
 
     def _record_replicas(self, fleet: Fleet, at: datetime) -> None:
-        now = {replica_key(each): each for each in fleet.replicas}
+        now = {spans.replica_key(each): each for each in fleet.replicas}
         opened = self._open[replica_span]
         looked_at = {
             key: each
             for key, each in now.items()
-            if key not in self._replicas or not is_same(each, self._replicas[key])
+            if key not in self._replicas or not spans.is_same(each, self._replicas[key])
         }
         parts = dict(zip(looked_at, replica_parts(fleet, list(looked_at.values()), at), strict=True))
-        contents = {key: replica_contents(each.pool, parts[key]) for key, each in looked_at.items()}
+        contents = {key: spans.replica_contents(each.pool, parts[key]) for key, each in looked_at.items()}
         states = {
-            key: replica_state(each, contents[key]) if key in contents else opened[key].state
+            key: spans.replica_state(each, contents[key]) if key in contents else opened[key].state
             for key, each in now.items()
         }
         new = self._new(replica_span, states)
@@ -235,7 +218,7 @@ class _RecordedState:
         rows = {
             key: {
                 "replica_id": self._ids[key],
-                **replica_columns(now[key]),
+                **spans.replica_columns(now[key]),
                 **{name: ids[each.sha] for name, each in zip(("process", "answers"), contents[key], strict=True)},
                 "times": parts[key].times,
             }
@@ -244,12 +227,12 @@ class _RecordedState:
         documents = self._before.documents if self._before else {}
         for key in new:
             if key in self._replicas:
-                settings = changed_bytes(documents, self._replicas[key], fleet.documents, now[key])
+                settings = spans.changed_bytes(documents, self._replicas[key], fleet.documents, now[key])
                 self._limit.add(key, settings, sum(len(each.json) for each in contents[key]))
         self._change(replica_span, states, rows, at)
         self._replicas = now
 
-    def _add_replicas(self, keys: Iterable[ReplicaKey]) -> None:
+    def _add_replicas(self, keys: Iterable[spans.ReplicaKey]) -> None:
         added = [key for key in keys if key not in self._ids]
         if added:
             rows = [{"address": address, "pod": pod} for address, pod in added]
@@ -263,17 +246,19 @@ class _RecordedState:
         rows: dict[tuple[str, str], dict[str, Any]] = {}
         for pool in fleet.pools:
             for each in pool.cohorts:
-                name, version = storable(pool.name), fleet.documents[each.document].version
+                name, version = spans.storable(pool.name), fleet.documents[each.document].version
                 rows[name, each.document] = {
                     "pool": name,
                     "document": each.document,
                     "letter": each.letter,
                     "replicas": len(each.replicas),
-                    "version": None if version is None else storable(version),
+                    "version": None if version is None else spans.storable(version),
                 }
-        names = STATES[cohort_span.name]
+        names = spans.STATES[cohort_span.name]
         self._change(cohort_span, {key: tuple(row[name] for name in names) for key, row in rows.items()}, rows, at)
-        keys = {(storable(pool.name), storable(each.path)) for pool in fleet.pools for each in pool.differences}
+        keys = {
+            (spans.storable(pool.name), spans.storable(each.path)) for pool in fleet.pools for each in pool.differences
+        }
         paths = {(pool, path): {"pool": pool, "path": path} for pool, path in keys}
         self._change(difference_span, dict.fromkeys(keys, ()), paths, at)
 
@@ -284,19 +269,19 @@ class _RecordedState:
         found: dict[str, list[Finding]] = defaultdict(list)
         for each in (*fleet.inspection.findings, *fleet.inspection.suppressed):
             found[each.fingerprint].append(each)
-        lives, names = fleet.lives.lives, STATES[finding_span.name]
+        lives, names = fleet.lives.lives, spans.STATES[finding_span.name]
         rows = {key: {**_finding_columns(same, lives.get(key)), "fingerprint": key} for key, same in found.items()}
         states = {key: tuple(row[name] for name in names) for key, row in rows.items()}
         sightings = {key: lives[key].sighting for key in rows if key in lives}
         self._change(finding_span, states, rows, at, sightings)
 
-    def _record_poll(self, fleet: Fleet, at: datetime, due: datetime) -> LastWatch:
+    def _record_poll(self, fleet: Fleet, at: datetime, due: datetime) -> spans.LastWatch:
         counts = fleet.coverage
         self._connection.execute(poll.insert().values(at=at, due=due, answered=counts.answered, total=counts.targets))
         if self._last is None or at > self._last.due:
             added = watch.insert().returning(watch.c.id)
             row = self._connection.execute(added, {"from_at": at, "to_at": at, "due": due}).scalar_one()
-            return LastWatch(row, at, due)
+            return spans.LastWatch(row, at, due)
         self._connection.execute(update(watch).where(watch.c.id == self._last.id).values(to_at=at, due=due))
         return self._last._replace(to_at=at, due=due)
 
@@ -326,7 +311,9 @@ class _RecordedState:
             added = [{"from_at": at, **rows[key], **(sightings[key]._asdict() if sightings else {})} for key in new]
             statement = table.insert().returning(table.c.id, sort_by_parameter_order=True)
             ids = self._connection.scalars(statement, added).all()
-            begun = {key: OpenSpan(row, states[key], sightings.get(key)) for key, row in zip(new, ids, strict=True)}
+            begun = {
+                key: spans.OpenSpan(row, states[key], sightings.get(key)) for key, row in zip(new, ids, strict=True)
+            }
         else:
             begun = {}
         if new or ended:
@@ -339,7 +326,7 @@ class _RecordedState:
         """Return the sighting of each span that begins: that of the span before, else a new one."""
         known = {key: each.sighting for key, each in self._open[table].items() if each.sighting and key in rows}
         names = {key: tuple(row[name] for name in KEYS[table]) for key, row in rows.items() if key not in known}
-        first = first_seen(self._connection, table, names.values())
+        first = spans.first_seen(self._connection, table, names.values())
         new = Sighting(at, at, self._last.to_at if self._last and table is not finding_span else None)
         begun = {key: sighted.get(key, new) for key in names}
         return known | {
@@ -366,10 +353,10 @@ def _finding_columns(same: Sequence[Finding], life: FindingLife | None) -> dict[
         "replicas": extent and extent.replicas,
         "total": extent and extent.total,
         "rule": first.rule,
-        "subject": storable(BETWEEN_POOLS.join(places(first))),
+        "subject": spans.storable(BETWEEN_POOLS.join(places(first))),
         "severity": str(first.severity),
         "suppressed": first.suppression is not None,
         "ruleset": RULE_SET,
         "findings": len(same),
-        "sentence": storable(first.sentence),
+        "sentence": spans.storable(first.sentence),
     }
