@@ -292,7 +292,7 @@ def inspected(fleet: Fleet, at: datetime, today: date | None = None, before: Fle
     inspection = inspect_fleet(ALL_RULES, fleet, at, today, known)
     transfers = _transfers(fleet, inspection, before)
     inspection = add_unconfirmed(inspection, fleet.inspection.unconfirmed, fleet, ALL_RULES, today or at.date())
-    return replace(fleet, inspection=inspection, transfers=transfers)
+    return replace(fleet, inspection=inspection, transfers=transfers, plan=None)
 
 
 def _transfers(fleet: Fleet, inspection: Inspection, before: Fleet | None) -> Mapping[str, TransferVerdict]:

@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping, Sequence, Sized
 from datetime import date
 from pathlib import Path
 from textwrap import indent
@@ -198,20 +198,23 @@ def load_suppressions(file: Path) -> tuple[SuppressOptions, ...]:
     return read_suppressions(raw, file)
 
 
-def suppression_yaml(entry: Suppression, more: Mapping[str, Any] | None = None) -> str:
-    """Return an entry as YAML: a list of one entry under `suppress`. `more` are further keys."""
-    fields = {
-        "rule": entry.rule,
-        "pool": entry.pool,
-        "replicas": list(entry.replicas),
-        "labels": dict(entry.labels),
-        "owner": entry.owner,
-        "reason": entry.reason,
-        "until": entry.until,
-        **(more or {}),
-    }
-    given = {key: value for key, value in fields.items() if value}
-    return str(yaml.safe_dump({SUPPRESS: [given]}, sort_keys=False, allow_unicode=True, width=120))
+def suppression_yaml(entries: Sequence[Suppression], more: Mapping[str, Any] | None = None) -> str:
+    """Return entries as YAML: a list under `suppress`. `more` are further keys of each."""
+    written = [
+        {
+            "rule": entry.rule,
+            "pool": entry.pool,
+            "replicas": list(entry.replicas),
+            "labels": dict(entry.labels),
+            "owner": entry.owner,
+            "reason": entry.reason,
+            "until": entry.until,
+            **(more or {}),
+        }
+        for entry in entries
+    ]
+    given = [{key: value for key, value in each.items() if value} for each in written]
+    return str(yaml.safe_dump({SUPPRESS: given}, sort_keys=False, allow_unicode=True, width=120))
 
 
 def ignore_yaml(glob: str) -> str:

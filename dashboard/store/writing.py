@@ -5,7 +5,7 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -90,33 +90,38 @@ SCOPE = ("rule", "pool", "replicas", "labels", "until")  # of an entry: what it 
 READABLE = 0o644  # of a new file: `check` may run as another user
 
 
-def save_acceptance(file: Path, entry: Suppression, author: str, at: datetime) -> None:
-    """Add an entry to the file, with its author and time (UTC); what the file holds stays, with its comments.
+def save_acceptance(file: Path, entries: Sequence[Suppression], author: str, at: datetime) -> None:
+    """Add entries to the file, with their author and time (UTC); what the file holds stays, with its comments.
 
-    Raise OptionsError where the file is wrong, not writable, or has this entry; nothing is changed then.
+    Raise OptionsError where the file is wrong, not writable, or has one of them; nothing is changed then.
     """
-    added = suppression_yaml(entry, {"author": author, "created": iso(at)})
 
     def add(content: bytes) -> bytes:
-        if any(_is_equal(each, entry, SCOPE) for each in read_suppressions(content, file)):
-            raise OptionsError(f"{file.name}: already has an entry for this scope until {entry.until}")
-        return add_suppression(content, file, added)
+        for entry in entries:
+            if any(_is_equal(each, entry, SCOPE) for each in read_suppressions(content, file)):
+                raise OptionsError(f"{file.name}: already has an entry for this scope until {entry.until}")
+            added = suppression_yaml([entry], {"author": author, "created": iso(at)})
+            content = add_suppression(content, file, added)
+        return content
 
     _change(file, add)
 
 
-def undo_acceptance(file: Path, entry: Suppression) -> None:
-    """Remove an entry from the file; the rest stays, with its comments.
+def undo_acceptance(file: Path, entries: Sequence[Suppression]) -> None:
+    """Remove entries from the file; the rest stays, with its comments.
 
-    Raise OptionsError where the file is wrong, not writable, or does not have this entry; nothing is changed then.
+    Raise OptionsError where the file is wrong, not writable, or lacks one of them; nothing is changed then.
     """
 
     def remove(content: bytes) -> bytes:
-        found = enumerate(read_suppressions(content, file))
-        number = next((number for number, each in found if _is_equal(each, entry, (*SCOPE, "owner", "reason"))), None)
-        if number is None:
-            raise OptionsError(f"{file.name}: no longer has this entry")
-        return remove_suppression(content, file, number)
+        for entry in entries:
+            found = enumerate(read_suppressions(content, file))
+            own = (number for number, each in found if _is_equal(each, entry, (*SCOPE, "owner", "reason")))
+            number = next(own, None)
+            if number is None:
+                raise OptionsError(f"{file.name}: no longer has this entry")
+            content = remove_suppression(content, file, number)
+        return content
 
     _change(file, remove)
 

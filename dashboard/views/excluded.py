@@ -171,8 +171,23 @@ def _expired(findings: Iterable[Finding], known: FindingList) -> Iterator[Entrie
         yield Entries(items, partial(findings_data, found, known.names, known.sightings))
 
 
-def scopes(fleet: Fleet, finding: Finding) -> Mapping[str, Suppression]:
-    """Return what an entry can cover, by its name on the page: replicas, common labels, the pool, or every pool."""
+def scopes(fleet: Fleet, findings: Sequence[Finding]) -> Mapping[str, tuple[Suppression, ...]]:
+    """Return what the entries of findings can cover, one each, by its name on the page.
+
+    Of one finding: its replicas, common labels, the pool, or every pool; of several their replicas or pools.
+    """
+    own = [_scopes(fleet, each) for each in findings]
+    if len(own) == 1:
+        return {name: (entry,) for name, entry in own[0].items()}
+    narrow, wide = ([list(each.values())[place] for each in own] for place in (0, -1))
+    named = {f"only {_covered(findings)}": narrow, "the pools of these findings": wide}
+    return {
+        name: tuple(each for place, each in enumerate(entries) if each not in entries[:place])
+        for name, entries in named.items()
+    }
+
+
+def _scopes(fleet: Fleet, finding: Finding) -> Mapping[str, Suppression]:
     entry = Suppression(finding.rule, "", "", date.max, finding.pools[0] if len(finding.pools) == 1 else None)
     members = [each for each in fleet.replicas if each.id in finding.replicas]
     found = {}
@@ -191,19 +206,34 @@ def default_until(today: date, days: int = DAYS) -> date:
     return today + timedelta(days=days)
 
 
-def covered_text(fleet: Fleet, finding: Finding, entry: Suppression) -> str:
-    """Return which active findings the entry would suppress, in other pools too, and what would stay active."""
-    alone = replace(fleet, policy=Policy(suppressions=(entry,)))
-    _, suppressed = suppress(fleet.inspection.findings, alone, (), entry.until)
-    this = (finding.id, finding.subject)
-    own = [each for each in suppressed if (each.id, each.subject) == this]
-    others = [each for each in suppressed if (each.id, each.subject) != this]
-    left = set(finding.replicas).difference(*(each.replicas for each in own))
-    texts = ["The entry suppresses this finding" + (f" except on {count(len(left), 'replica')}." if left else ".")]
+def covered_text(fleet: Fleet, findings: Sequence[Finding], entries: Sequence[Suppression], today: date) -> str:
+    """Return which active findings entries suppress until when, in other pools too, and what would stay active."""
+    until = entries[0].until
+    alone = replace(fleet, policy=Policy(suppressions=tuple(entries)))
+    _, suppressed = suppress(fleet.inspection.findings, alone, (), until)
+    these = {(each.id, each.subject) for each in findings}
+    own = [each for each in suppressed if (each.id, each.subject) in these]
+    others = [each for each in suppressed if (each.id, each.subject) not in these]
+    left = {key for each in findings for key in each.replicas}.difference(*(each.replicas for each in own))
+    what = "this finding" if len(findings) == 1 else f"these {count(len(findings), 'finding')}"
+    texts = [f"Does not suppress {what}."]
+    if own:
+        except_on = f", not on {count(len(left), 'replica')}" if left else ""
+        days = count((until - today).days, "day")
+        texts = [f"Suppresses {what} on {_covered(own)} until {until} ({days}){except_on}."]
     if others:
         named = [f"{each.rule} in {', '.join(each.pools) or 'the fleet'}" for each in others]
-        texts.append(f"It also suppresses {count(len(others), 'finding')}: {shortlist(named, SOME)}.")
+        texts.append(f"Also suppresses {count(len(others), 'finding')}: {shortlist(named, SOME)}.")
     return " ".join(texts)
+
+
+def _covered(findings: Iterable[Finding]) -> str:
+    """Return on what findings are: `2 replicas of chat`."""
+    found = list(findings)
+    pools = sorted({pool for each in found for pool in each.pools})
+    where = brief(pools[0]) if len(pools) == 1 else count(len(pools), "pool") if pools else "the fleet"
+    replicas = {key for each in found for key in each.replicas}
+    return f"{count(len(replicas), 'replica')} of {where}" if replicas else where
 
 
 PROVIDER = "install or load the provider"

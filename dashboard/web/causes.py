@@ -5,12 +5,13 @@ import streamlit as st
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.causes import Cause
 from dashboard.analysis.plan import plan_of
+from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import plain
 from dashboard.render.markdown import to_markdown
 from dashboard.views import pages
 from dashboard.views.blocks import Entries, Entry, Tone
-from dashboard.views.plan import accept_paragraph, cause_view
-from dashboard.web import draw, markup
+from dashboard.views.plan import cause_view
+from dashboard.web import acceptance, draw, markup
 
 TICKET = "Text for a ticket (Markdown)"
 
@@ -19,18 +20,25 @@ def draw_cause(fleet: Fleet) -> None:
     """Open the cause that the URL names; it stays there, so that the link can be shared."""
     key = st.query_params.get(pages.CAUSE)
     found = next((each for each in plan_of(fleet).causes if each.key == key), None) if key else None
-    if found is not None:
-        st.dialog("Fix plan", width="large", on_dismiss=_close)(_draw)(fleet, found)
-    elif key:
+    if key:
+        st.dialog("Fix plan", width="large", on_dismiss=_close)(_draw)(fleet, found, key)
+
+
+def _draw(fleet: Fleet, cause: Cause | None, key: str) -> None:
+    accepted, entries = st.session_state.get(acceptance.LAST, ("", ()))
+    if cause is None and accepted == key:
+        acceptance.draw_undo(entries, key)
+        return
+    if cause is None:
         st.html(markup.notice("info", markup.text("The plan no longer has this cause.")))
-
-
-def _draw(fleet: Fleet, cause: Cause) -> None:
+        return
     view = cause_view(fleet, cause)
     st.html(f"<h2>{markup.text(view.title)}</h2>")
     draw.draw_sections(view.parts, "cause")
     ticket = Entry(Tone.PLAIN, plain(TICKET), fold=TICKET, snippets=(to_markdown(view),))
-    draw.draw_blocks((Entries((ticket,)), accept_paragraph(cause)), "ticket")
+    draw.draw_blocks((Entries((ticket,)),), "ticket")
+    number = count(len(cause.findings), "finding")
+    acceptance.draw_form(fleet, cause.findings, key, f"Intended? Accept {number} until a date")
 
 
 def _close() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dashboard.config.rules import add_suppression, load_suppressions, read_suppressions, suppression_yaml
 from dashboard.errors import OptionsError
 from dashboard.rules.findings import Suppression
-from dashboard.store.writing import save_acceptance
+from dashboard.store.writing import save_acceptance, undo_acceptance
 
 AT = datetime(2026, 11, 23, 14, 2, tzinfo=UTC)
 FILE = Path("accepted.yaml")
@@ -26,7 +26,7 @@ def owners(file: Path) -> list[str]:
 
 
 def test_the_first_entry_creates_the_file_with_author_and_time(tmp_path: Path) -> None:
-    save_acceptance(tmp_path / "accepted.yaml", entry(), "ann@example.com", AT)
+    save_acceptance(tmp_path / "accepted.yaml", [entry()], "ann@example.com", AT)
 
     (saved,) = load_suppressions(tmp_path / "accepted.yaml")
     assert (saved.rule, saved.pool, saved.owner, saved.until) == ("RT-01", "chat", "ann", date(2027, 1, 31))
@@ -52,7 +52,7 @@ def test_entries_and_comments_of_the_file_stay(tmp_path: Path, before: str) -> N
     file = tmp_path / "accepted.yaml"
     file.write_bytes(before.encode())
     known = owners(file)
-    save_acceptance(file, entry(), "ann", AT)
+    save_acceptance(file, [entry()], "ann", AT)
 
     assert owners(file) == [*known, "ann"]
     comments = [line.partition("#")[2].strip() for line in before.splitlines() if "#" in line]
@@ -75,7 +75,7 @@ def test_a_wrong_file_is_reported_and_not_touched(tmp_path: Path, before: str, m
     file = tmp_path / "accepted.yaml"
     file.write_text(before)
     with pytest.raises(OptionsError) as refused:
-        save_acceptance(file, entry(), "ann", AT)
+        save_acceptance(file, [entry()], "ann", AT)
 
     assert str(refused.value).removeprefix(f"{tmp_path}/") == mistake
     assert file.read_text() == before
@@ -83,21 +83,35 @@ def test_a_wrong_file_is_reported_and_not_touched(tmp_path: Path, before: str, m
 
 def test_a_read_only_file_and_an_equal_entry_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "accepted.yaml"
-    save_acceptance(file, entry(), "ann", AT)
+    save_acceptance(file, [entry()], "ann", AT)
     with pytest.raises(OptionsError, match=r"^accepted.yaml: already has an entry for this scope until 2027-01-31$"):
-        save_acceptance(file, entry("bob"), "bob", AT)
+        save_acceptance(file, [entry("bob")], "bob", AT)
 
     file.chmod(0o444)
     with pytest.raises(OptionsError, match=r"^accepted.yaml: read-only; make it writable, or edit it$"):
-        save_acceptance(file, entry(pool=None), "ann", AT)
+        save_acceptance(file, [entry(pool=None)], "ann", AT)
     with pytest.raises(OptionsError, match=r"^accepted.yaml: No such file or directory; nothing was saved$"):
-        save_acceptance(tmp_path / "missing" / "accepted.yaml", entry(), "ann", AT)
+        save_acceptance(tmp_path / "missing" / "accepted.yaml", [entry()], "ann", AT)
+
+
+def test_several_entries_are_saved_and_undone_together_or_not_at_all(tmp_path: Path) -> None:
+    file, both = tmp_path / "accepted.yaml", [entry(pool="chat"), entry(pool="embed")]
+    save_acceptance(file, both, "ann", AT)
+    assert [each.pool for each in load_suppressions(file)] == ["chat", "embed"]
+
+    with pytest.raises(OptionsError, match="already has an entry"):
+        save_acceptance(file, [entry(pool="new"), *both], "ann", AT)
+    with pytest.raises(OptionsError, match="no longer has this entry"):
+        undo_acceptance(file, [*both, entry(pool="new")])
+    assert [each.pool for each in load_suppressions(file)] == ["chat", "embed"]
+    undo_acceptance(file, both)
+    assert load_suppressions(file) == ()
 
 
 def test_entries_that_are_saved_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
     file = tmp_path / "accepted.yaml"
     names = [f"pool-{number}" for number in range(8)]
-    savers = [threading.Thread(target=save_acceptance, args=(file, entry(name, name), name, AT)) for name in names]
+    savers = [threading.Thread(target=save_acceptance, args=(file, [entry(name, name)], name, AT)) for name in names]
     for each in savers:
         each.start()
     for each in savers:
@@ -113,6 +127,6 @@ texts = st.text(min_size=1, max_size=40).map(str.strip).filter(lambda text: text
 def test_any_entries_are_read_as_they_were_added(given_entries: list[tuple[str, str]]) -> None:
     raw = b""
     for owner, pool in given_entries:
-        raw = add_suppression(raw, FILE, suppression_yaml(entry(owner, pool)))
+        raw = add_suppression(raw, FILE, suppression_yaml([entry(owner, pool)]))
 
     assert [(each.owner, each.pool) for each in read_suppressions(raw, FILE)] == given_entries

@@ -1,23 +1,12 @@
 """Findings: causes, replicas, impact and fixes, the worst first."""
 
-from collections.abc import Callable
-from dataclasses import replace
-from datetime import date
 from functools import partial
-from pathlib import Path
 
 import streamlit as st
 
-from dashboard import service
 from dashboard.analysis.assembly import Fleet
-from dashboard.config import DEFAULT_FILE
-from dashboard.config.rules import suppression_yaml
-from dashboard.errors import OptionsError
-from dashboard.fleet.formatting import count, iso, one_line
-from dashboard.rules.findings import Suppression
-from dashboard.store.writing import save_acceptance, undo_acceptance
+from dashboard.fleet.formatting import count, iso
 from dashboard.views import pages
-from dashboard.views.excluded import covered_text, default_until, scopes
 from dashboard.views.finding_list import (
     SORTS,
     FindingFilter,
@@ -37,16 +26,10 @@ from dashboard.views.rules import RULE_LISTS, error_blocks, rule_counts, rules_b
 from dashboard.views.scope import only_scope, scoped_title
 from dashboard.views.since import NEWEST_FIRST, has_history, history_text, range_start
 from dashboard.views.summary import findings_lead, findings_title, is_clean, no_findings_text
-from dashboard.web import draw, empty, filter_box, links, markup, sessions, share, state
+from dashboard.web import acceptance, draw, empty, filter_box, links, markup, share, state
 from dashboard.web.state import shared
 
 WIDTHS = (5, 7)  # shares of the list and of the finding that is open
-LONGEST_FIELD = 200  # characters of an owner or a reason
-PRESETS = (7, 30, 90)  # days of an acceptance
-NO_OWNER, NO_REASON = "OWNER", "REASON"  # to replace in the entry
-ACCEPTED = "Pages, metrics and <code>check</code> honor the entry until its date."
-CHANGES = "acceptance_changes"  # how many the visitor made: each scrolls to its result
-ACCEPT, UNDO = "accept", "undo_accept"  # in the audit log
 IN_SEVERAL = "A rule can be in several lists: passed for one pool, skipped for another."
 
 _reveal = markup.component("findings_reveal", "findings_reveal.js")
@@ -99,7 +82,7 @@ def draw_findings(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> No
     key = st.query_params.get(pages.FINDING)
     opened = known.find(key) if key else None
     with st.container(key="findings_reveal"):  # scrolls the list to the entry that is open, or was open before
-        changes = st.session_state.get(CHANGES, 0)
+        changes = st.session_state.get(acceptance.CHANGES, 0)
         _reveal(key="findings_reveal_open", data={"finding": opened.key if opened else None, "changes": changes})
     if opened is None:
         if key:
@@ -116,83 +99,11 @@ def draw_findings(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> No
         parts = draw.prepare_sections(section.parts, 3)
         draw.open_link(draw.draw_prepared(parts, f"finding_parts_{opened.key}"))
         with st.container(key="acceptance"):
-            if opened.finding.suppression is None:
-                _draw_acceptance(fleet, opened)
-            else:
-                _draw_undo(opened.finding.suppression, opened.key)
-
-
-def _acceptance_file() -> Path | None:
-    """Return the file of accepted findings that this page may change; None without one."""
-    options = service.options()
-    return options.suppressions_file if options and not options.read_only and not state.is_frozen() else None
-
-
-def _draw_undo(entry: Suppression, key: str) -> None:
-    """Draw the button that undoes an acceptance, in place of the form that made it.
-
-    Entries of fleet.yaml have none, nor those of a page that may change nothing.
-    """
-    file = _acceptance_file()
-    if file is None or entry.file != file.name:
-        return
-    with st.container(key="accepted", horizontal=True, vertical_alignment="center", gap="small"):
-        until = f"Accepted until {entry.until} by {entry.owner}."
-        st.html(markup.notice("good", f"{markup.glyph('good')} {markup.text(until)}"), width="content")
-        is_undone = st.button("Undo", key=f"accept_undo_{key}")
-    if is_undone:
-        _apply(UNDO, entry, lambda _: undo_acceptance(file, entry))
-
-
-def _apply(action: str, entry: Suppression, change: Callable[[str], None]) -> None:
-    """Change the file of accepted findings in the name of the visitor, and draw the page again; or the error."""
-    who = sessions.visitor()
-    scope = {"pool": entry.pool, "replicas": ", ".join(entry.replicas), "labels": str(dict(entry.labels))}
-    try:
-        with sessions.recorded(action, who, rule=entry.rule, **scope, owner=entry.owner, until=str(entry.until)):
-            change(who.get("user", who["remote"]))
-        service.reload()
-    except OptionsError as error:
-        st.html(markup.notice("warning", f"{markup.glyph('warning', 'warning:')} {markup.text(str(error))}"))
-        return
-    st.session_state[CHANGES] = st.session_state.get(CHANGES, 0) + 1
-    st.toast(f"Accepted until {entry.until}" if action == ACCEPT else "Acceptance undone")
-    st.rerun()
-
-
-def _draw_acceptance(fleet: Fleet, listed: ListedFinding) -> None:
-    """Draw the form that accepts a finding until a date: its entry for fleet.yaml, and what else that would cover."""
-    finding, file = listed.finding, _acceptance_file()
-    with st.expander("Accept this finding"):
-        entries = scopes(fleet, finding)
-        scope = st.radio("Scope", list(entries), key=f"accept_scope_{listed.key}", format_func=one_line)
-        with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-            name = f"accept_until_{listed.key}"
-            until = st.date_input("Until", default_until(service.now().date()), key=name, width=150)
-            for days in PRESETS:
-                st.button(f"{days} days", key=f"{name}_{days}", on_click=_set_until, args=(name, days))
-        with st.form(f"accept_form_{listed.key}", border=False) if file else st.container():
-            owner = st.text_input("Owner", key=f"accept_owner_{listed.key}", max_chars=LONGEST_FIELD).strip()
-            reason = st.text_input("Reason", key=f"accept_reason_{listed.key}", max_chars=LONGEST_FIELD).strip()
-            missing = st.empty()
-            is_saved = bool(file) and st.form_submit_button("Save", key=f"accept_save_{listed.key}")
-            if is_saved and not (owner and reason):
-                missing.html(markup.notice("warning", f"{markup.glyph('warning', 'warning:')} Enter owner and reason."))
-        if not isinstance(until, date):
-            return
-        entry = replace(entries[str(scope)], until=until, owner=owner or NO_OWNER, reason=reason or NO_REASON)
-        st.html(f"<p>{markup.text(covered_text(fleet, finding, entry))}</p>")
-        st.html(markup.pasted(suppression_yaml(entry)))
-        options = service.options()
-        name = file.name if file else str(options.file if options else DEFAULT_FILE)
-        adds = "Save adds the entry to" if file else "Add the entry to"
-        st.html(f'<div class="foot">{adds} {markup.text(name)}. {ACCEPTED}</div>')
-        if file and is_saved and owner and reason:
-            _apply(ACCEPT, entry, lambda author: save_acceptance(file, entry, author, service.utc_now()))
-
-
-def _set_until(name: str, days: int) -> None:
-    st.session_state[name] = default_until(service.now().date(), days)
+            entry, file = opened.finding.suppression, acceptance.acceptance_file()
+            if entry is None:
+                acceptance.draw_form(fleet, [opened.finding], opened.key, "Accept this finding")
+            elif file and entry.file == file.name:  # an entry of fleet.yaml is not undone here
+                acceptance.draw_undo([entry], opened.key)
 
 
 def draw_rules(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> None:

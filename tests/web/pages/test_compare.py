@@ -330,14 +330,15 @@ def test_the_causes_of_the_pool_open_on_compare_and_are_shared_by_their_url(demo
     assert "Plan the fix</h2>" in listed
     assert f"compare?pool=chat-70b&amp;cause={key}" in listed
     assert "kubectl" not in listed
-    opened = html(open_page(demo_fleet, "compare", pool="chat-70b", cause=key))
+    app = open_page(demo_fleet, "compare", pool="chat-70b", cause=key)
+    opened = html(app)
     for text in (
         "<h2>Restart 1 replica of chat-70b with --block-size 16</h2>",
         "patch deployment/NAME",
         "### 1 finding",
     ):
         assert text in opened
-    assert "Accept it until a date" in opened
+    assert "Intended? Accept 1 finding until a date" in [each.label for each in app.expander]
     gone = html(open_page(demo_fleet, "compare", pool="chat-70b", cause="RT-99"))
     assert "The plan no longer has this cause." in gone
 

@@ -15,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
+from dashboard.analysis.plan import plan_of
 from dashboard.config import load_options
 from dashboard.config.rules import load_suppressions
 from dashboard.demo import default_fleet, in_thread, targets
@@ -78,7 +79,8 @@ def test_the_entry_that_accepts_a_finding_is_shown_at_once_and_has_owner_and_rea
     app.text_input(key=f"accept_reason_{key}").set_value("canary")
     page = rerun(app)
     assert "owner: ann" in copied(page)[-1]
-    assert "The entry suppresses this finding" in html(page)
+    assert "Suppresses this finding on " in html(page)
+    assert "(90 days)." in html(page)
 
     page.button(key=f"accept_until_{key}_7").click()
     assert rerun(page).date_input(key=f"accept_until_{key}").value == service.now().date() + timedelta(days=7)
@@ -116,7 +118,7 @@ def test_an_accepted_finding_is_saved_with_an_audit_line_and_suppressed_at_once_
     assert "Enter owner and reason." in html(rerun(page))
     assert not accepting.exists()
     page = fill_in(page, listed.key)
-    assert "honor the entry until its date" in html(page)
+    assert "honor it until its date" in html(page)
     before = len(entries(page))
     page.button(key=f"accept_save_{listed.key}").click()
     rerun(page)
@@ -134,6 +136,21 @@ def test_an_accepted_finding_is_saved_with_an_audit_line_and_suppressed_at_once_
     assert load_suppressions(accepting) == ()
     assert json.loads(capsys.readouterr().err.splitlines()[-1])["audit"] == "undo_accept"
     assert listed.finding.id in {each.id for each in service.current().inspection.findings}
+
+
+def test_a_cause_is_accepted_with_one_form_for_all_its_findings_and_undone_with_one_button(accepting: Path) -> None:
+    cause = plan_of(service.current()).causes[0]
+    page = fill_in(visit("overview", cause=cause.key), cause.key)
+    assert f"Suppresses {'this finding' if len(cause.findings) == 1 else 'these'}" in html(page)
+    page.button(key=f"accept_save_{cause.key}").click()
+    assert "by ann." in html(rerun(page))
+    suppressed = {each.id for each in service.current().inspection.suppressed}
+    assert suppressed >= {each.id for each in cause.findings}
+
+    page.button(key=f"accept_undo_{cause.key}").click()
+    rerun(page)
+    assert load_suppressions(accepting) == ()
+    assert plan_of(service.current()).causes[0].key == cause.key
 
 
 def test_what_fleet_yaml_suppresses_cannot_be_undone_on_the_page(accepting: Path) -> None:
@@ -158,7 +175,7 @@ def test_without_a_file_or_with_read_only_the_entry_can_only_be_copied(accepting
     key = list_findings(service.current()).active[0].key
     page = fill_in(visit("findings", finding=key), key)
 
-    assert "Add the entry to fleet.yaml." in html(page)
+    assert "Add this to fleet.yaml." in html(page)
     assert not [each for each in page.button if each.key == f"accept_save_{key}"]
     assert not accepting.exists()
 

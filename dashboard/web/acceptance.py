@@ -1,0 +1,105 @@
+"""The form that accepts findings until a date, and its undo: of one finding, or of all findings of a cause."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import streamlit as st
+
+from dashboard import service
+from dashboard.analysis.assembly import Fleet
+from dashboard.config import DEFAULT_FILE
+from dashboard.config.rules import suppression_yaml
+from dashboard.errors import OptionsError
+from dashboard.fleet.formatting import one_line
+from dashboard.rules.findings import Finding, Suppression
+from dashboard.store.writing import save_acceptance, undo_acceptance
+from dashboard.views.excluded import covered_text, default_until, scopes
+from dashboard.web import markup, sessions, state
+
+LONGEST_FIELD = 200  # characters of an owner or a reason
+PRESETS = (7, 30, 90)  # days of an acceptance
+NO_OWNER, NO_REASON = "OWNER", "REASON"  # to replace in the entry
+ACCEPTED = "Pages, metrics and <code>check</code> honor it until its date."
+CHANGES = "acceptance_changes"  # how many the visitor made: each scrolls to its result
+LAST = "acceptance_last"  # what the visitor accepted last: its key, and the entries
+ACCEPT, UNDO = "accept", "undo_accept"  # in the audit log
+
+
+def acceptance_file() -> Path | None:
+    """Return the file of accepted findings that this page may change; None without one."""
+    options = service.options()
+    return options.suppressions_file if options and not options.read_only and not state.is_frozen() else None
+
+
+def draw_undo(entries: Sequence[Suppression], key: str) -> None:
+    """Draw the button that undoes an acceptance, in place of the form that made it; nothing where it is not allowed."""
+    file, entry = acceptance_file(), entries[0]
+    if file is None:
+        return
+    with st.container(key="accepted", horizontal=True, vertical_alignment="center", gap="small"):
+        until = f"Accepted until {entry.until} by {entry.owner}."
+        st.html(markup.notice("good", f"{markup.glyph('good')} {markup.text(until)}"), width="content")
+        is_undone = st.button("Undo", key=f"accept_undo_{key}")
+    if is_undone:
+        _apply(UNDO, entries, lambda _: undo_acceptance(file, entries))
+
+
+def draw_form(fleet: Fleet, findings: Sequence[Finding], key: str, title: str) -> None:
+    """Draw the form: what it covers until when, owner and reason, and the entries of fleet.yaml."""
+    file = acceptance_file()
+    with st.expander(title):
+        choices = scopes(fleet, findings)
+        scope = st.radio("Scope", list(choices), key=f"accept_scope_{key}", format_func=one_line)
+        today = service.now().date()
+        with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+            name = f"accept_until_{key}"
+            until = st.date_input("Until", default_until(today), key=name, width=150)
+            for days in PRESETS:
+                st.button(f"{days} days", key=f"{name}_{days}", on_click=_set_until, args=(name, days))
+        if not isinstance(until, date):
+            return
+        entries = [replace(each, until=until) for each in choices[str(scope)]]
+        st.html(f"<p>{markup.text(covered_text(fleet, findings, entries, today))}</p>")
+        with st.form(f"accept_form_{key}", border=False) if file else st.container():
+            owner = st.text_input("Owner", key=f"accept_owner_{key}", max_chars=LONGEST_FIELD).strip()
+            reason = st.text_input("Reason", key=f"accept_reason_{key}", max_chars=LONGEST_FIELD).strip()
+            missing = st.empty()
+            is_saved = bool(file) and st.form_submit_button("Save", key=f"accept_save_{key}")
+            if is_saved and not (owner and reason):
+                missing.html(markup.notice("warning", f"{markup.glyph('warning', 'warning:')} Enter owner and reason."))
+        entries = [replace(each, owner=owner or NO_OWNER, reason=reason or NO_REASON) for each in entries]
+        st.html(markup.pasted(suppression_yaml(entries)))
+        options = service.options()
+        target = file.name if file else str(options.file if options else DEFAULT_FILE)
+        adds = "Save adds this to" if file else "Add this to"
+        st.html(f'<div class="foot">{adds} {markup.text(target)}. {ACCEPTED}</div>')
+        if file and is_saved and owner and reason:
+            st.session_state[LAST] = (key, entries)
+            _apply(ACCEPT, entries, lambda author: save_acceptance(file, entries, author, service.utc_now()))
+
+
+def _apply(action: str, entries: Sequence[Suppression], change: Callable[[str], None]) -> None:
+    """Change the file of accepted findings in the name of the visitor, and draw the page again; or the error."""
+    who, first = sessions.visitor(), entries[0]
+    what = {
+        "rule": ", ".join(dict.fromkeys(each.rule for each in entries)),
+        "pool": ", ".join(dict.fromkeys(each.pool or "" for each in entries)),
+        "replicas": ", ".join(dict.fromkeys(name for each in entries for name in each.replicas)),
+        "labels": str(dict(first.labels)),
+    }
+    try:
+        with sessions.recorded(action, who, **what, owner=first.owner, until=str(first.until)):
+            change(who.get("user", who["remote"]))
+        service.reload()
+    except OptionsError as error:
+        st.html(markup.notice("warning", f"{markup.glyph('warning', 'warning:')} {markup.text(str(error))}"))
+        return
+    st.session_state[CHANGES] = st.session_state.get(CHANGES, 0) + 1
+    st.toast(f"Accepted until {first.until}" if action == ACCEPT else "Acceptance undone")
+    st.rerun()
+
+
+def _set_until(name: str, days: int) -> None:
+    st.session_state[name] = default_until(service.now().date(), days)
