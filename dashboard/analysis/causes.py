@@ -1,7 +1,7 @@
 """The types of the fix plan: causes of findings, and what ends them. `analysis/plan.py` makes them."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from dashboard.analysis.patch import ChangeGroup
@@ -15,7 +15,7 @@ class Fix:
 
     `groups` are replicas with equal changes. `fixed` and `new` are findings; those `open` are known only after the
     restart. `tokens` are the least and the most change of the KV cache on ranks that are known on both sides;
-    `unknown_ranks` are not. `gained` is how many fewer replicas are known not to share prefixes with their pool.
+    `unknown_ranks` are not. `gained` is by pool how many fewer replicas are known not to share prefixes.
     """
 
     groups: tuple[ChangeGroup, ...]
@@ -24,12 +24,16 @@ class Fix:
     open: tuple[Finding, ...] = ()
     tokens: tuple[int, int] = (0, 0)
     unknown_ranks: int = 0
-    gained: int = 0
+    gained: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def replicas(self) -> tuple[str, ...]:
         """The replicas to restart."""
         return tuple(sorted(each for group in self.groups for each in group.replicas))
+
+    def gained_in(self, pool: str) -> int:
+        """Return what is gained in a pool; with an empty name in all of them."""
+        return self.gained.get(pool, 0) if pool else sum(self.gained.values())
 
 
 @dataclass(frozen=True)
@@ -68,11 +72,12 @@ class Cause:
 class Plan:
     """The causes of all active findings, in the order in which to end them.
 
-    `members` are the replicas of the pool that it is limited to; None for that of the fleet.
+    `members` are the replicas of the `pool` that it is limited to; None for that of the fleet.
     """
 
     causes: tuple[Cause, ...] = ()
     members: frozenset[str] | None = None
+    pool: str = ""
 
     def causes_of(self, finding: str) -> tuple[Cause, ...]:
         """Return the causes that end the finding with this id."""
@@ -81,7 +86,7 @@ class Plan:
     def of_pool(self, pool: str, replicas: Iterable[Replica]) -> "Plan":
         """Return the causes with findings in a pool, whole; `replicas` are those of the fleet."""
         causes = (each for each in self.causes if any(pool in own.pools for own in each.findings))
-        return Plan(tuple(causes), frozenset(each.id for each in replicas if each.pool == pool))
+        return Plan(tuple(causes), frozenset(each.id for each in replicas if each.pool == pool), pool)
 
     def own(self, replicas: frozenset[str]) -> frozenset[str]:
         """Return those of some replicas that are of the pool that the plan is limited to."""

@@ -129,7 +129,7 @@ def _needed(causes: Iterable[Cause]) -> list[Cause]:
 
 
 def _place(cause: Cause) -> tuple[object, ...]:
-    gained = cause.fixes[0].gained / len(cause.fixes[0].replicas) if cause.fixes else 0.0
+    gained = cause.fixes[0].gained_in("") / len(cause.fixes[0].replicas) if cause.fixes else 0.0
     return (cause.severity.rank, -gained, cause.key)
 
 
@@ -246,7 +246,7 @@ def _fix(fleet: Fleet, change: _Change, effect: _Effect) -> Fix:
         open=tuple(effect.open),
         tokens=change_of_tokens(ranks, fleet),
         unknown_ranks=sum(rank.before is None or rank.after is None for rank in ranks),
-        gained=sum(effect.gained.values()),
+        gained=effect.gained,
     )
 
 

@@ -44,7 +44,7 @@ def _fix_object(fleet: Fleet, fix: Fix) -> dict[str, Any]:
         "new": [{"rule": each.rule, "severity": each.severity, "sentence": each.sentence} for each in fix.new],
         "known_after_restart": [each.id for each in fix.open],
         "kv_tokens": {"least": fix.tokens[0], "most": fix.tokens[1], "unknown_ranks": fix.unknown_ranks},
-        "fewer_not_sharing": fix.gained,
+        "fewer_not_sharing": fix.gained_in(""),
     }
 
 

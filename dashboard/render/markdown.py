@@ -143,11 +143,12 @@ def _named(sentence: str, titles: Sequence[str], most: int) -> list[str]:
 
 
 def _part(comment: _Comment, part: Section, level: int) -> None:
-    heading = f"{'#' * min(level, DEEPEST)} {within(part.title)}"
-    if not comment.fits(heading):
-        comment.left_out.append(part.title)
-        return
-    comment.add(heading)
+    if part.title:
+        heading = f"{'#' * min(level, DEEPEST)} {within(part.title)}"
+        if not comment.fits(heading):
+            comment.left_out.append(part.title)
+            return
+        comment.add(heading)
     whole = [comment.block(_block(block, part.title)) for block in flat_blocks(part.blocks)]
     if not all(whole):
         comment.left_out.append(part.title)

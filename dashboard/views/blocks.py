@@ -91,8 +91,8 @@ class Entry:
 
     @property
     def side_text(self) -> str:
-        """Return the side as plain text."""
-        return self.side if isinstance(self.side, str) else to_plain(self.side)
+        """Return the side as plain text of one line."""
+        return self.side.replace("\n", ", ") if isinstance(self.side, str) else to_plain(self.side)
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,19 +98,18 @@ def _cells(fleet: Fleet) -> dict[str, MapCell]:
     for finding in fleet.inspection.findings:
         for key in finding.replicas:
             worst[key] = min(worst.get(key, finding.severity), finding.severity, key=lambda each: each.rank)
-    known: dict[str, tuple[str, Link]] = {}
+    known: dict[str, str] = {}
     for pool in fleet.pools:
         for place, cohort in enumerate(pool.cohorts):
-            shown = _cohort_text(cohort, is_largest=not place), Link(Kind.COHORT, cohort.letter, pool.name)
-            known.update(dict.fromkeys(cohort.replicas, shown))
+            known.update(dict.fromkeys(cohort.replicas, _cohort_text(cohort, is_largest=not place)))
     return {each.id: _cell(each, worst.get(each.id), known.get(each.id)) for each in fleet.replicas}
 
 
-def _cell(replica: Replica, worst: Severity | None, known: tuple[str, Link] | None) -> MapCell:
-    tone = Tone.UNKNOWN if known is None else Tone(worst) if worst else Tone.PLAIN
-    differing, link = known or ("", Link(Kind.REPLICA, replica.id))
-    words = (brief(replica.name), "no data" if known is None else f"{worst or 'no findings'}", differing)
-    return MapCell(replica.name, tone, " · ".join(filter(None, words)), link)
+def _cell(replica: Replica, worst: Severity | None, differing: str | None) -> MapCell:
+    """Return the cell, which leads to the replica: its page begins with its findings."""
+    tone = Tone.UNKNOWN if differing is None else Tone(worst) if worst else Tone.PLAIN
+    words = (brief(replica.name), "no data" if differing is None else f"{worst or 'no findings'}", differing)
+    return MapCell(replica.name, tone, " · ".join(filter(None, words)), Link(Kind.REPLICA, replica.id))
 
 
 def _cohort_text(cohort: Cohort, *, is_largest: bool) -> str:

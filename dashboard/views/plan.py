@@ -39,7 +39,6 @@ from dashboard.rules.findings import Finding, Severity, Snippet
 from dashboard.views import pages
 from dashboard.views.blocks import Block, Entries, Entry, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
-from dashboard.views.filters import write_filter
 from dashboard.views.finding_list import text_of
 from dashboard.views.finding_text import SNIPPETS, rule_step, rule_title, with_code
 from dashboard.views.names import MOST_NAMED, brief, in_natural_order, names_of, replica_text
@@ -91,12 +90,8 @@ def _calm_paragraph(fleet: Fleet) -> Paragraph:
 def pool_section(fleet: Fleet, name: str) -> tuple[Section, ...]:
     """Return the causes with findings in a pool, and how much of each is in it; empty without any."""
     plan, items = plan_of(fleet).of_pool(name, fleet.replicas), []
-    members = plan.members or frozenset()
     for number, cause in enumerate(plan.causes, 1):
-        entry = _brief(fleet, plan, number, cause, page(pages.COMPARE, pool=name), has_why=False)
-        here, total = len(members.intersection(cause.replicas)), len(cause.replicas)
-        rest = (Piece(f" · {here:,} of {total:,} in this pool", Style.MUTED),) if here < total else ()
-        items.append(replace(entry, head=(*entry.head, *rest)))
+        items.append(_brief(fleet, plan, number, cause, page(pages.COMPARE, pool=name), has_why=False))
     own = sum(name in each.pools for each in fleet.inspection.findings)
     every = Piece(f"All {count(own, 'finding')}", link=page(pages.FINDINGS, pool=name))
     return (_section("Plan the fix", plan, items, every, MOST_OF_POOL),) if items else ()
@@ -199,8 +194,8 @@ def _brief(fleet: Fleet, plan: Plan, number: int, cause: Cause, here: Link = HER
     line = join_texts([*why, *filter(None, [_shared_text(fleet, plan, cause, here)])], " ", " ")
     return Entry(
         tone=Tone(cause.severity),
-        head=(Piece(f"{number}. "), *title_of(cause)),
-        side=effect_text(cause),
+        head=(Piece(f"{number}. "), *title_of(cause, _part_text(plan, cause))),
+        side=effect_text(cause, plan.pool),
         lines=(line,) if line else (),
         link=_link(number, cause, here),
     )
@@ -237,18 +232,32 @@ def _shared_text(fleet: Fleet, plan: Plan, cause: Cause, here: Link = HERE, *, i
     )
 
 
-def title_of(cause: Cause) -> Text:
-    """Return what to do: `Restart 2 replicas of chat with --block-size 16`; of an action what it is about."""
-    pools = _pools_text(cause)
+def title_of(cause: Cause, where: Text = ()) -> Text:
+    """Return what to do: `Restart 2 replicas of chat with --block-size 16`; of an action what it is about.
+
+    `where` is written in place of the number of replicas and their pools.
+    """
+    where = where or (Piece(count(len(cause.replicas), "replica"), Style.STRONG), *_pools_text(cause))
     if not cause.fixes:
         sentences = {each.remedy.sentence.partition(". ")[0].partition(": ")[0] for each in cause.findings}
         step = sentences.pop().rstrip(".") if len(sentences) == 1 else rule_step(cause.findings[0].rule)
         *rest, last = with_code(step) if step else text_of(cause.findings)
-        what = (*rest, last._replace(text=last.text.removesuffix(".")))
-        return (*what, Piece(" · "), Piece(f"{count(len(cause.replicas), 'replica')}", Style.STRONG), *pools)
-    fix = cause.fixes[0]
-    number = Piece(count(len(fix.replicas), "replica"), Style.STRONG)
-    return (Piece("Restart "), number, *pools, *_values_text(fix))
+        return (*rest, last._replace(text=last.text.removesuffix(".")), Piece(" · "), *where)
+    return (Piece("Restart "), *where, *_values_text(cause.fixes[0]))
+
+
+def _part_text(plan: Plan, cause: Cause) -> Text:
+    """Return `8 replicas of decode and 2 in 1 other pool` where the plan is that of a pool; empty for the fleet."""
+    own = plan.own(frozenset(cause.replicas))
+    others = [each for each in cause.replicas if each not in own]
+    texts: list[Text] = []
+    if plan.pool and own:
+        texts.append((Piece(count(len(own), "replica"), Style.STRONG), Piece(f" of {brief(plan.pool)}")))
+    if others:
+        number = f"{len(others):,}" if texts else count(len(others), "replica")
+        pools = {name for finding in cause.findings for name in finding.pools} - {plan.pool}
+        texts.append(plain(f"{number} in {count(len(pools), 'other pool')}"))
+    return join_texts(texts)
 
 
 def _pools_text(cause: Cause) -> Text:
@@ -296,14 +305,18 @@ def why_text(cause: Cause) -> Text:
     return text_of([each for each in cause.findings if each.rule == cause.findings[0].rule])
 
 
-def effect_text(cause: Cause) -> str:
-    """Return what ends, and on more lines what else changes: `fixes 1 critical, 2 warnings`."""
+def effect_text(cause: Cause, pool_name: str = "") -> str:
+    """Return what ends, and on more lines what else changes: `fixes 1 critical, 2 info`; in a pool before others."""
     if not cause.fixes:
         return NOT_PREDICTED
-    fix = cause.fixes[0]
-    lines = [f"fixes {found_text(fix.fixed)}"]
-    if fix.new:
-        lines.append(f"{found_text(fix.new)} new")
+    fix, lines = cause.fixes[0], []
+    for sentence, found in (("fixes {}", fix.fixed), ("{} new", fix.new)):
+        own = [each for each in found if not pool_name or pool_name in each.pools]
+        others = [each for each in found if pool_name and pool_name not in each.pools]
+        lines += [sentence.format(found_text(own))] if own else []
+        lines += [f"{sentence.format(found_text(others))} in other pools"] if others else []
+    if (gained := fix.gained_in(pool_name)) > 0:
+        lines.append(f"+{gained:,} can share prefixes")
     if any(fix.tokens):
         lines.append(f"{span_text(*fix.tokens)} KV tokens")
     return "\n".join(lines)
@@ -322,7 +335,8 @@ def cause_section(fleet: Fleet, plan: Plan, cause: Cause, number: int = 0, *, is
     Its `number` is that in the plan; 0 for one that is shown alone. `is_short`: without sections below, without
     Kubernetes and without the findings.
     """
-    anchor, title, data = f"cause-{number}", to_plain(title_of(cause)), partial(_data, [cause])
+    title = to_plain(title_of(cause, _part_text(plan, cause)))
+    anchor, data = f"cause-{number}", partial(_data, [cause])
     blocks: list[Block] = [Paragraph(why_text(cause), Tone(cause.severity))]
     blocks.append(Paragraph(plain(" ".join(_effect_sentences(fleet, cause)))))
     if shared := _shared_text(fleet, plan, cause, is_numbered=number > 0):
@@ -354,8 +368,8 @@ def _effect_sentences(fleet: Fleet, cause: Cause) -> Iterator[str]:
     parts += [f"KV cache {span_text(*fix.tokens)} tokens"] if any(fix.tokens) else []
     parts += [f"KV cache unknown on {count(fix.unknown_ranks, 'DP rank')}"] if fix.unknown_ranks else []
     yield f"Predicted: {'; '.join(parts)}."
-    if fix.gained > 0:
-        yield f"{count(fix.gained, 'more replica')} can share prefixes, as far as settings show."
+    if (gained := fix.gained_in("")) > 0:
+        yield f"{count(gained, 'more replica')} can share prefixes, as far as settings show."
     if loaded := sum(bool(fleet.by_id[each].adapters) for each in fix.replicas):
         yield f"LoRA adapters of {count(loaded, 'replica')} must be loaded again."
 
@@ -441,13 +455,3 @@ def _finding_entry(finding: Finding) -> Entry:
     link = Link(Kind.FINDING, finding.id)
     head = (Piece(where, Style.STRONG, link), Piece(" "), *finding.text)
     return Entry(Tone(finding.severity), head, lines=((Piece(rule_title(finding.rule), Style.MUTED),),))
-
-
-def accept_paragraph(cause: Cause) -> Paragraph:
-    """Return the links to where the findings of each rule are accepted until a date, for a page."""
-    first = {each.rule: each.id for each in reversed(cause.findings)}
-    links = [
-        (Piece(rule, link=Link(Kind.FINDING, key, choices=((pages.SEARCH, write_filter("rule", rule)),))),)
-        for rule, key in reversed(first.items())
-    ]
-    return Paragraph((Piece("Intended? Accept it until a date: "), *join_texts(links), Piece(".")))

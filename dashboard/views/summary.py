@@ -82,8 +82,10 @@ def fleet_title(fleet: Fleet) -> str:
 
 def percent_text(counts: SharingCounts) -> str:
     """Write the part of the counted replicas that share prefixes: `64%`. It is 100% only if all do, 0% if none."""
-    floor = 100 * counts.sharing // max(counts.counted, 1)
-    return "<1%" if counts.sharing and not floor else f"{floor}%"
+    percent = round(100 * counts.sharing / max(counts.counted, 1))
+    if 0 < counts.sharing < counts.counted and percent in {0, 100}:
+        return f"{'>99' if percent else '<1'}%"
+    return f"{percent}%"
 
 
 def counts_text(counts: SharingCounts) -> str:

@@ -30,7 +30,7 @@ function move(root, from, key) {
 function tell(tip, cell) {
   tip.hidden = !cell;
   if (!cell) return;
-  tip.textContent = cell.getAttribute("aria-label");
+  tip.textContent = `${cell.getAttribute("aria-label")} · click or Enter: the replica`;
   const box = cell.getBoundingClientRect();
   tip.style.left = `${Math.max(8, Math.min(box.left, window.innerWidth - tip.offsetWidth - 8))}px`;
   const above = box.top - tip.offsetHeight - 6;

@@ -36,7 +36,7 @@ def test_the_overview_links_every_pool_and_every_replica_that_is_not_up(
     expect(page.get_by_role("heading", name="qwen3-8b")).to_be_visible()
 
 
-def test_the_map_is_one_stop_of_tab_arrow_keys_walk_through_it_and_enter_opens_compare(
+def test_the_map_is_one_stop_of_tab_arrow_keys_walk_through_it_and_enter_opens_the_replica(
     page: Page, frozen_url: str
 ) -> None:
     visit(page, frozen_url)
@@ -48,7 +48,9 @@ def test_the_map_is_one_stop_of_tab_arrow_keys_walk_through_it_and_enter_opens_c
     for key in ("ArrowRight", "ArrowRight", "ArrowRight"):
         page.keyboard.press(key)
     assert page.locator(":focus").evaluate(name).startswith("chat-70b-04 · critical")
-    expect(page.locator(".map-tip")).to_have_text("chat-70b-04 · critical · cohort B: block_size 32")
+    expect(page.locator(".map-tip")).to_have_text(
+        "chat-70b-04 · critical · cohort B: block_size 32 · click or Enter: the replica"
+    )
     page.keyboard.press("ArrowDown")
     assert page.locator(":focus").evaluate(name).startswith("deepseek-v3-decode-3")
     page.keyboard.press("End")
@@ -60,7 +62,8 @@ def test_the_map_is_one_stop_of_tab_arrow_keys_walk_through_it_and_enter_opens_c
     expect(stops).to_have_count(1)
     for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight", "Enter"):
         page.keyboard.press(key)
-    url_has(page, "compare?pool=chat-70b&cohort=B")
+    url_has(page, "replica?replica=")
+    expect(page.get_by_role("heading", name="chat-70b-04")).to_be_visible()
 
 
 def test_the_header_of_a_narrow_page_has_room_for_a_long_name_and_for_large_counts(

@@ -20,6 +20,7 @@ from dashboard.views.plan import (
     plan_section,
     plan_text,
     plan_view,
+    pool_section,
     title_of,
 )
 from tests.analysis.whatif.pools import LARGER, pool_of
@@ -178,7 +179,31 @@ def test_new_findings_are_part_of_the_effect(demo_fleet: Fleet) -> None:
     cause = plan_of(demo_fleet).causes[0]
     worse = replace(cause, fixes=(replace(cause.fixes[0], new=cause.findings, tokens=(-1_000, 2_000)),))
 
-    assert effect_text(worse).split("\n") == ["fixes 1 critical", "1 critical new", "−1.0 k to +2.0 k KV tokens"]
+    assert effect_text(worse).split("\n") == [
+        "fixes 1 critical",
+        "1 critical new",
+        "+1 can share prefixes",
+        "−1.0 k to +2.0 k KV tokens",
+    ]
+
+
+def test_of_a_pool_its_own_part_of_a_cause_is_first_and_what_is_gained_elsewhere_is_not_its_own(
+    demo_fleet: Fleet,
+) -> None:
+    whole = next(each for each in plan_of(demo_fleet).causes if each.key == "env.PYTHONHASHSEED")
+    (section,) = pool_section(demo_fleet, "deepseek-v3/prefill")
+    (entry,) = entries(section).items
+
+    assert effect_text(whole) == "fixes 1 critical, 1 info\n+8 can share prefixes"
+    assert to_plain(entry.head) == (
+        "1. Restart 2 replicas of deepseek-v3/prefill and 8 in 1 other pool with PYTHONHASHSEED=0"
+    )
+    assert entry.side == "fixes 1 info\nfixes 1 critical in other pools"
+
+
+def test_a_ticket_has_no_empty_heading(demo_fleet: Fleet) -> None:
+    tickets = [to_markdown(cause_view(demo_fleet, cause)) for cause in plan_of(demo_fleet).causes]
+    assert not [line for each in tickets for line in each.splitlines() if line.strip() in {"##", "###"}]
 
 
 def test_without_findings_there_is_nothing_to_fix() -> None:

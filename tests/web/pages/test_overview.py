@@ -27,7 +27,7 @@ def test_equal_settings_with_different_block_hashes_are_a_problem() -> None:
 
     assert "no two replicas share" in shown
     assert "2 replicas in 1 pool do not share." in shown
-    assert '<h1><b data-testid="number">66%</b> of replicas share prefixes with their pool</h1>' in shown
+    assert '<h1><b data-testid="number">67%</b> of replicas share prefixes with their pool</h1>' in shown
     assert re.search(r"calm</a>.*?all 4 share", shown, re.DOTALL)
     assert "no difference" not in shown
     assert shown.index('href="compare?pool=chat">') < shown.index('href="compare?pool=calm">')
