@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from pydantic import ValidationError
-
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.lifecycle import extent_in
 from dashboard.config import WebhookOptions
@@ -93,11 +91,12 @@ class Announcer:
         is_upgrade = self._rule_set is not None and self._rule_set < RULE_SET
         firing, alerts = announce(states, now, fleet, at, is_new_rule_set=is_upgrade)
         changed = {key: firing.get(key) for key in {*states, *firing} if states.get(key) != firing.get(key)}
-        unknown = self._webhooks.keys() - self._receivers
+        unknown = self._webhooks.keys() - self._receivers  # they get everything that fires
+        known = [each for each in firing.values() if each.knowledge is Knowledge.NOTIFIED]
         notifications = [
             Notification(receiver, alert.key, alert.model_dump_json(), is_end=alert.until is not None)
             for receiver, options in self._webhooks.items()
-            for alert in (_notified(firing) if receiver in unknown else alerts)
+            for alert in (known if receiver in unknown else alerts)
             if alert.severity.rank <= options.min_severity.rank
         ]
         is_read = any(each.fresh for each in fleet.replicas)  # else a new rule set has found nothing yet
@@ -115,20 +114,7 @@ class Announcer:
         """Read what an earlier process announced."""
         remembered = self._outbox.load(self._webhooks)
         try:
-            self._states = {AlertKey(*key): read_alert(content) for key, content in remembered.alerts.items()}
+            self._states = {AlertKey(*key): Alert.model_validate_json(each) for key, each in remembered.alerts.items()}
         except ValueError:
             raise HistoryError(DAMAGED) from None
         self._receivers, self._rule_set = remembered.receivers, remembered.rule_set
-
-
-def _notified(firing: Alerts) -> list[Alert]:
-    """Return what a new receiver gets first: everything that fires."""
-    return [each for each in firing.values() if each.knowledge is Knowledge.NOTIFIED]
-
-
-def read_alert(content: str) -> Alert:
-    """Return a stored alert; raise ValueError where it is damaged."""
-    try:
-        return Alert.model_validate_json(content)
-    except ValidationError:
-        raise ValueError(content[:1]) from None

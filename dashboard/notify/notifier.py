@@ -15,7 +15,7 @@ from dashboard.config import AlertmanagerOptions, Options, WebhookOptions
 from dashboard.errors import HistoryError
 from dashboard.fleet import ReceiverStatus
 from dashboard.notify.alerts import Alert, AlertKey, Alerts, alerts_of, compare_alerts
-from dashboard.notify.announcing import DAMAGED, Announcer, read_alert
+from dashboard.notify.announcing import DAMAGED, Announcer
 from dashboard.notify.sending import (
     ALERTMANAGER,
     LIFE_INTERVALS,
@@ -146,7 +146,7 @@ class WebhookReceiver:
         if message is None:
             return False
         try:
-            alerts = [read_alert(each) for each in message.contents]
+            alerts = [Alert.model_validate_json(each) for each in message.contents]
         except ValueError:
             raise HistoryError(DAMAGED) from None
         options = self.options

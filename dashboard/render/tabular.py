@@ -39,7 +39,6 @@ from dashboard.views.blocks import (
     Tone,
     View,
     flat_blocks,
-    list_cell,
     value_of,
 )
 from dashboard.views.context import Context, context_line
@@ -109,7 +108,7 @@ def _row(entry: Entry) -> tuple[Cell, ...]:
     tone = "" if entry.tone is Tone.PLAIN else entry.tone
     more = " ".join(map(to_plain, (*entry.lines, *entry.notes)))
     cells = map(Cell, (tone, to_plain(entry.head), entry.side_text, more))
-    return (*cells, list_cell("", entry.snippets))
+    return (*cells, Cell("", value=tuple(entry.snippets)))
 
 
 def matrix_csv(

@@ -201,16 +201,6 @@ def number_cell(text: str, value: float | None) -> Cell:
     return Cell(text, value=value if value is not None and math.isfinite(value) else None)
 
 
-def list_cell(text: str, names: Iterable[str]) -> Cell:
-    """Return a cell with a text, and all names for programs."""
-    return Cell(text, value=tuple(names))
-
-
-def data_cell(value: DataValue | None) -> Cell:
-    """Return a cell for programs only."""
-    return Cell("", value=value)
-
-
 def value_of(cell: Cell, column: Column) -> DataValue | None:
     """Return the value of a cell for programs; None if it is unknown."""
     if cell.value is not None:

@@ -31,7 +31,6 @@ from dashboard.views.blocks import (
     Table,
     Tone,
     View,
-    list_cell,
 )
 from dashboard.views.capacity_text import in_percent
 from dashboard.views.changes_entries import SideLinks, sides_of
@@ -285,7 +284,7 @@ def settings_table(groups: Sequence[SettingGroup], sides: SideLinks) -> Table:
         return sides.link(Kind.SETTING, row.path, row.pool) if row.pool else None
 
     def which(row: Any) -> Cell:
-        return list_cell(shortlist(map(brief, row.replicas), MANY), row.replicas)
+        return Cell(shortlist(map(brief, row.replicas), MANY), value=tuple(row.replicas))
 
     fields = (
         Field("pool", "Pool", missing=text.NO_POOL),

@@ -21,7 +21,7 @@ from dashboard.fleet.history import Sighting
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, plain, to_plain
 from dashboard.rules.findings import Finding, OutcomeKind
 from dashboard.views import changes_text as text
-from dashboard.views.blocks import Column, Entries, Entry, Table, Tone, data_cell
+from dashboard.views.blocks import Cell, Column, Entries, Entry, Table, Tone
 from dashboard.views.excluded import state_tone
 from dashboard.views.finding_list import MOST_POOLS, head_of, side_of
 from dashboard.views.finding_text import COLUMNS, finding_fields, pools_of, rule_title, suppressions
@@ -105,7 +105,7 @@ def _finding_changes(change: str, rows: Iterable[tuple[Finding, tuple[Text, ...]
     cells = []
     for finding, lines in rows:
         of_finding = (field.cell(finding) for field in fields)
-        cells.append((data_cell(change), *of_finding, data_cell(tuple(map(to_plain, lines)))))
+        cells.append((Cell("", value=change), *of_finding, Cell("", value=tuple(map(to_plain, lines)))))
     columns = (Column("change"), *COLUMNS, Column("what_changed"))
     return Table("finding-changes", "Findings that changed", columns, tuple(cells))
 

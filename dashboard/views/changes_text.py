@@ -14,7 +14,7 @@ from dashboard.fleet import Basis, SettingChange
 from dashboard.fleet.formatting import SOME, count, exact, iso, joined, one_line, setting_text, shortlist
 from dashboard.fleet.pieces import Piece, Style, Text, join_texts, page, plain, to_plain
 from dashboard.fleet.times import write_time
-from dashboard.views.blocks import Cell, Column, Paragraph, Section, Table, Tone, list_cell
+from dashboard.views.blocks import Cell, Column, Paragraph, Section, Table, Tone
 from dashboard.views.finding_text import rule_title
 from dashboard.views.names import brief, replica_text
 from dashboard.views.pages import AT, OVERVIEW
@@ -97,7 +97,7 @@ def _row(event: Event) -> tuple[Cell, ...]:
         Cell(when_text(event), link=moment),
         _change(event),
         Cell(shortlist(map(brief, event.pools), SOME)),
-        list_cell(which, names)._replace(pieces=_which(event)) if names else Cell(which),
+        Cell(which, value=tuple(names), pieces=_which(event)) if names else Cell(which),
         Cell(to_plain(_detail(event)), pieces=_detail(event)),
     )
 

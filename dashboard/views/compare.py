@@ -43,7 +43,6 @@ from dashboard.views.blocks import (
     Table,
     Tone,
     View,
-    list_cell,
 )
 from dashboard.views.chosen_columns import MOST_CHOSEN
 from dashboard.views.context import context_of
@@ -252,12 +251,12 @@ def cohorts_table(
 
     def distinguished_by(cohort: Cohort) -> Cell:
         settings = [f"{path} = {setting_text(*value)}" for path, value in cohort.distinguishing.items()]
-        return list_cell(shortlist(settings, SOME) or none, settings)
+        return Cell(shortlist(settings, SOME) or none, value=tuple(settings))
 
     def members(cohort: Cohort) -> Cell:
         own = names_of(cohort.replicas, names)
         incomplete = f"; {len(cohort.read_in_part):,} with incomplete data" if cohort.read_in_part else ""
-        return list_cell(shortlist(map(brief, own), MOST) + incomplete, own)
+        return Cell(shortlist(map(brief, own), MOST) + incomplete, value=tuple(own))
 
     fields = [
         Field(

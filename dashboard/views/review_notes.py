@@ -16,6 +16,7 @@ from dashboard.store.reviews import NoLastReview
 from dashboard.views import pages
 from dashboard.views.blocks import (
     Block,
+    Cell,
     Chart,
     Column,
     DifferenceTable,
@@ -25,7 +26,6 @@ from dashboard.views.blocks import (
     Section,
     Table,
     Tone,
-    data_cell,
 )
 from dashboard.views.changes import changes_report
 from dashboard.views.changes_text import RANGE, EventSummary
@@ -45,7 +45,7 @@ from dashboard.views.pages import CHANGES, FROM, TO
 AGREED = "agreed"
 AGREED_TITLE = "Notes"
 _COLUMNS = (Column("owner"), Column("note"), Column("at"), Column("about"), *COLUMNS)
-_NO_FINDING = (data_cell(None),) * len(COLUMNS)
+_NO_FINDING = (Cell(""),) * len(COLUMNS)
 
 EntryFinding = tuple[Entry, Finding | None]  # an entry without notes, and the finding that it is about
 NEW = "new"
@@ -90,7 +90,7 @@ def noted_data(
     for about, finding, note in rows:
         own = (note.owner, note.text, iso(note.at) if note.at else "", about)
         of_finding = tuple(field.cell(finding) for field in fields) if finding else _NO_FINDING
-        cells.append((*map(data_cell, own), *of_finding))
+        cells.append((*(Cell("", value=each) for each in own), *of_finding))
     return Table(name, caption, _COLUMNS, tuple(cells))
 
 

@@ -20,7 +20,6 @@ from dashboard.views.blocks import (
     Section,
     Table,
     Tone,
-    list_cell,
     quiet_paragraph,
 )
 from dashboard.views.excluded import ignored_blocks, ignored_table, suppressed_blocks
@@ -76,7 +75,12 @@ def outcome_table(inspection: Inspection, kind: OutcomeKind, chosen: FindingFilt
             link=lambda rule: Link(Kind.RULE, rule),
         ),
         Field("", "Family", lambda rule: BY_ID[rule].family if rule in BY_ID else "", is_shown_only=True),
-        Field("", "Where", lambda rule: list_cell(_places(by_rule[rule]), (each.subject for each in by_rule[rule]))),
+        Field(
+            "",
+            "Where",
+            lambda rule: _places(by_rule[rule]),
+            lambda rule: tuple(each.subject for each in by_rule[rule]),
+        ),
     ]
     if kind is OutcomeKind.PASSED:
         fields.append(Field("", "Not reported by", lambda rule: _unreported(by_rule[rule])))
@@ -110,7 +114,7 @@ def rule_counts(fleet: Fleet, chosen: FindingFilter) -> dict[str, int]:
 
 
 def _reason_cell(outcomes: Sequence[Outcome]) -> Cell:
-    return list_cell(_reasons(outcomes), dict.fromkeys(each.reason for each in outcomes))
+    return Cell(_reasons(outcomes), value=tuple(dict.fromkeys(each.reason for each in outcomes)))
 
 
 def _by_rule(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:

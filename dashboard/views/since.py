@@ -9,7 +9,7 @@ from dashboard.fleet.formatting import clock, count, iso, uncapitalized
 from dashboard.fleet.history import NO_SIGHTINGS, Sighting
 from dashboard.fleet.pieces import Age, Piece, Style, Text, to_plain
 from dashboard.fleet.times import PERIODS, parse_period
-from dashboard.views.blocks import Cell, Column, Paragraph, data_cell
+from dashboard.views.blocks import Cell, Column, Paragraph
 from dashboard.views.pages import SORT
 
 ANY_TIME = ""  # no choice in the URL
@@ -98,7 +98,7 @@ def since_cell(sighting: Sighting | None) -> Cell:
 
 def sighting_cells(sighting: Sighting | None) -> tuple[Cell, ...]:
     times = sighting or (None,) * len(SIGHTING_COLUMNS)
-    return tuple(data_cell(iso(time) if time else None) for time in times)
+    return tuple(Cell("", value=iso(time) if time else None) for time in times)
 
 
 def newest(sightings: Iterable[Sighting | None]) -> Sighting | None:

@@ -12,7 +12,7 @@ from dashboard.compare import MAJORITY, lay_out
 from dashboard.fleet.formatting import FORMULA_STARTS, csv_cell
 from dashboard.fleet.history import Sighting
 from dashboard.render.tabular import matrix_csv, to_table_csv
-from dashboard.views.blocks import Cell, Column, Table, data_cell, list_cell, number_cell
+from dashboard.views.blocks import Cell, Column, Table, number_cell
 from tests.builders import HOSTILE, POLLED_AT, story
 from tests.sample_reports import CONTEXT
 
@@ -46,17 +46,17 @@ def test_numbers_are_plain_with_their_unit_in_the_head_and_what_is_no_number_is_
 
 def test_a_list_is_whole_and_a_yes_is_a_word() -> None:
     columns = (Column("who"), Column("paste"), Column("is_rollout"))
-    cut = (list_cell("a, b and 1 more", ("a", "b", "c")), list_cell("", ("--x 1",)), Cell("", value=True))
+    cut = (Cell("a, b and 1 more", value=("a", "b", "c")), Cell("", value=("--x 1",)), Cell("", value=True))
     text = to_table_csv(Table("t", "T", columns, (cut,)), CONTEXT)
 
     assert text.endswith('\nwho,paste,is_rollout\n"a, b, c",\'--x 1,true\n')
-    assert to_table_csv(Table("t", "T", columns[:1], ((data_cell(None),),)), CONTEXT).endswith('\nwho\n""\n')
+    assert to_table_csv(Table("t", "T", columns[:1], ((Cell(""),),)), CONTEXT).endswith('\nwho\n""\n')
 
 
 @given(st.text(max_size=30))
 def test_no_cell_begins_like_a_formula_or_breaks_its_row(text: str) -> None:
     columns = (Column("pool"), Column("replicas"))
-    rows_of_both = ((Cell(text), list_cell("", (HOSTILE, text))), (Cell("=1+1"), Cell(text, letter=text)))
+    rows_of_both = ((Cell(text), Cell("", value=(HOSTILE, text))), (Cell("=1+1"), Cell(text, letter=text)))
     written = to_table_csv(Table("t", "T", columns, rows_of_both), CONTEXT)
     rows = list(csv.reader(io.StringIO(written.partition(",replicas\n")[2])))
 

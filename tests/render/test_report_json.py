@@ -17,7 +17,6 @@ from dashboard.views.blocks import (
     Entries,
     Table,
     View,
-    list_cell,
     number_cell,
 )
 from tests.docs_pages import schema
@@ -37,7 +36,7 @@ def block(of: Block) -> dict[str, Any]:
 
 def test_what_people_are_told_less_of_is_whole() -> None:
     """The table that programs read stands in the place of the other one, and listed a list."""
-    who = (list_cell("a and 1 more", ("a", "b")), Cell("", value=True), number_cell("½", 0.5))
+    who = (Cell("a and 1 more", value=("a", "b")), Cell("", value=True), number_cell("½", 0.5))
     columns = (Column("who"), Column("is_rollout"), Column("share", is_number=True))
     whole = Table("whole", "Whole", columns, (who,))
     listed = block(Entries((), lambda: whole))
