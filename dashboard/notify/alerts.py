@@ -83,7 +83,6 @@ class Alert(BaseModel):
         return AlertKey(self.rule, self.pool, self.severity)
 
     def with_changes(self, **changes: object) -> "Alert":
-        """Return a copy."""
         return self.model_copy(update=changes)
 
 

@@ -73,7 +73,6 @@ class Announcer:
     """Announces polls to webhooks. Nothing that a poll changed is forgotten: it is kept before it counts as known."""
 
     def __init__(self, outbox: Outbox, webhooks: Sequence[WebhookOptions]) -> None:
-        """Open nothing yet."""
         self._outbox = outbox
         self._webhooks = {each.label: each for each in webhooks}
         self._states: Alerts | None = None

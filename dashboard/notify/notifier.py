@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.config import AlertmanagerOptions, Options, WebhookOptions
+from dashboard.config import AlertmanagerOptions, NotifyOptions, Options, WebhookOptions
 from dashboard.errors import HistoryError
 from dashboard.fleet import ReceiverStatus
 from dashboard.notify.alerts import Alert, AlertKey, Alerts, alerts_of, compare_alerts
@@ -20,7 +20,6 @@ from dashboard.notify.sending import (
     ALERTMANAGER,
     LIFE_INTERVALS,
     ReceiverAnswer,
-    alertmanager_body,
     client,
     deliver,
     describe_receiver,
@@ -43,7 +42,6 @@ MOST_DOUBLINGS = 7
 MOST_IN_BODY = 200  # alerts that are sent to an Alertmanager at once, of a few KB each
 OK, FAILED = "ok", "failed"  # outcomes in /metrics
 
-Push = Callable[[AlertmanagerOptions, Sequence[Alert], datetime], Awaitable[ReceiverAnswer]]
 Deliver = Callable[[WebhookOptions, Sequence[Alert], Message], Awaitable[ReceiverAnswer]]
 Outcomes = Counter[tuple[str, str]]  # by kind and outcome
 
@@ -52,7 +50,6 @@ class Attempts:
     """How sending to one receiver went, and when it is tried again."""
 
     def __init__(self, outcomes: Outcomes) -> None:
-        """Begin without an attempt."""
         self.succeeded_at: datetime | None = None
         self.error: str | None = None
         self._outcomes = outcomes
@@ -93,31 +90,29 @@ class AlertmanagerReceiver:
     """Sends every alert again and again, with what ended lately."""
 
     def __init__(self, options: AlertmanagerOptions, outcomes: Outcomes) -> None:
-        """Send nothing yet."""
         self.options = options
         self._attempts = Attempts(outcomes)
         self._sent_at: datetime | None = None
         self._revision = -1
 
-    async def send(
-        self, push: Push, alerts: Sequence[Alert], revision: int, now: datetime, interval: timedelta
-    ) -> None:
-        """Send all alerts where they changed (`revision`) or the interval is over.
+    async def send(self, http: Client, notify: NotifyOptions, pushed: "PushedAlerts", now: datetime) -> None:
+        """Send all alerts where they changed or the interval of re-sending is over.
 
         Longer pauses than the interval would let an Alertmanager resolve what fires.
         """
+        interval, revision = timedelta(seconds=notify.resend_seconds), pushed.revision
+        alerts = pushed.alerts(now, interval)
         is_recent = self._sent_at is not None and self._sent_at <= now < self._sent_at + interval
         if (is_recent and revision == self._revision) or not self._attempts.may_send(now):
             return
         for first in range(0, len(alerts), MOST_IN_BODY):
-            answered = await push(self.options, alerts[first : first + MOST_IN_BODY], now)
+            answered = await push(http, self.options, alerts[first : first + MOST_IN_BODY], notify, now)
             self._attempts.note(answered, now, ALERTMANAGER, describe_receiver(self.options), interval.total_seconds())
             if not answered.is_accepted:
                 return
         self._sent_at, self._revision = now, revision
 
     def status(self) -> ReceiverStatus:
-        """Return it for pages and metrics."""
         found = self._attempts
         return ReceiverStatus(ALERTMANAGER, "", host_of(self.options), found.succeeded_at, 0, found.error)
 
@@ -126,7 +121,6 @@ class WebhookReceiver:
     """Sends messages of the outbox one after another, each until it is accepted."""
 
     def __init__(self, options: WebhookOptions, outcomes: Outcomes) -> None:
-        """Send nothing yet."""
         self.options = options
         self._attempts = Attempts(outcomes)
         self._accepted: Message | None = None  # and not yet deleted: it must not be sent again
@@ -281,15 +275,8 @@ class Notifier:
         task.add_done_callback(lambda _: self._sending.pop(receiver, None))
 
     async def _push_to(self, receiver: AlertmanagerReceiver, http: Client) -> None:
-        interval = timedelta(seconds=self._options.notify.resend_seconds)
-        notify = self._options.notify
-
-        async def send(options: AlertmanagerOptions, alerts: Sequence[Alert], now: datetime) -> ReceiverAnswer:
-            return await push(http, options, alertmanager_body(alerts, now, interval, notify))
-
-        now = self._clock()
         async with _throttled():
-            await receiver.send(send, self._pushed.alerts(now, interval), self._pushed.revision, now, interval)
+            await receiver.send(http, self._options.notify, self._pushed, self._clock())
 
     async def _deliver_to(self, receiver: WebhookReceiver, http: Client, outbox: Outbox) -> None:
         notify = self._options.notify
@@ -320,7 +307,6 @@ class PushedAlerts:
     """What Alertmanagers get: the alerts that fire, and those that ended lately. `revision` grows when they change."""
 
     def __init__(self) -> None:
-        """Begin without alerts."""
         self.revision = 0
         self._firing: Alerts = {}
         self._ended: dict[AlertKey, Alert] = {}

@@ -59,9 +59,9 @@ def labels_of(alert: Alert) -> dict[str, str]:
     }
 
 
-def alertmanager_body(alerts: Iterable[Alert], now: datetime, interval: timedelta, notify: NotifyOptions) -> Any:
+def alertmanager_body(alerts: Iterable[Alert], now: datetime, notify: NotifyOptions) -> Any:
     """Return alerts as POST /api/v2/alerts takes them; those that ended too."""
-    ends_at = now + LIFE_INTERVALS * interval
+    ends_at = now + LIFE_INTERVALS * timedelta(seconds=notify.resend_seconds)
     return [
         {
             "labels": labels_of(each),
@@ -89,20 +89,16 @@ def _runbook_url(alert: Alert, notify: NotifyOptions) -> str:
     """Return the page of an alert's rule, as deploy/prometheus has it; without docs the findings of the rule."""
     if notify.docs_url:
         return f"{notify.docs_url}/rules/{alert.rule}.md"
-    return (
-        f"{notify.external_url}/{pages.FINDINGS}?{urlencode({pages.SEARCH: write_filter('rule', alert.rule)})}"
-        if notify.external_url
-        else ""
-    )
+    asked = urlencode({pages.SEARCH: write_filter("rule", alert.rule)})
+    return f"{notify.external_url}/{pages.FINDINGS}?{asked}" if notify.external_url else ""
 
 
 def finding_url(alert: Alert, notify: NotifyOptions) -> str:
     """Return the permalink of an alert's first finding, at the poll that its text is of; of a test the page Status."""
     if not alert.finding:
         return f"{notify.external_url}/{pages.STATUS}"
-    return (
-        f"{notify.external_url}/{pages.FINDINGS}?{urlencode({pages.FINDING: alert.finding, pages.AT: iso(alert.at)})}"
-    )
+    asked = urlencode({pages.FINDING: alert.finding, pages.AT: iso(alert.at)})
+    return f"{notify.external_url}/{pages.FINDINGS}?{asked}"
 
 
 def group_key(fleet: str, pool: str) -> str:
@@ -222,7 +218,6 @@ class ReceiverAnswer(NamedTuple):
 
 
 def client() -> Client:
-    """Return the client of all receivers."""
     return Client(connections=10, max_answer_bytes=MAX_ANSWER_BYTES, max_headers=MAX_HEADERS)
 
 
@@ -247,9 +242,10 @@ def describe_receiver(options: AlertmanagerOptions | WebhookOptions) -> str:
     return name if host in {"", options.label} else f"{name} ({host})"
 
 
-async def push(client: Client, options: AlertmanagerOptions, body: Any) -> ReceiverAnswer:
-    """Send alerts to an Alertmanager."""
-    return await _post(client, options, f"{options.url}{ALERTS}", body)
+async def push(
+    client: Client, options: AlertmanagerOptions, alerts: Iterable[Alert], notify: NotifyOptions, now: datetime
+) -> ReceiverAnswer:
+    return await _post(client, options, f"{options.url}{ALERTS}", alertmanager_body(alerts, now, notify))
 
 
 async def deliver(
@@ -310,7 +306,6 @@ def _seconds(retry_after: str | None) -> float | None:
 
 
 def trial_alert(fleet: str, now: datetime) -> Alert:
-    """Return the test alert."""
     text = "This is a test of notifications. Nothing is wrong."
     return Alert(
         fleet=end_cut(fleet),
@@ -333,9 +328,8 @@ async def try_receivers(
 ) -> AsyncIterator[tuple[AlertmanagerOptions | WebhookOptions, ReceiverAnswer]]:
     """Send the test alert to each receiver, and yield what it answered."""
     notify, alert = options.notify, trial_alert(options.name, now)
-    body = alertmanager_body([alert], now, timedelta(seconds=notify.resend_seconds), notify)
     async with client() as http:
         for each in notify.alertmanagers:
-            yield each, await push(http, each, body)
+            yield each, await push(http, each, [alert], notify, now)
         for one in notify.webhooks:
             yield one, await deliver(http, one, [alert], notify, f"test-{now:%Y%m%d%H%M%S}")

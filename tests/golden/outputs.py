@@ -155,7 +155,7 @@ def _notifications(fleet: Fleet) -> Iterator[tuple[str, str]]:
     alerts = list(alerts_of(fleet, fleet.polled_at).values())
     ended = alerts[-1].with_changes(until=AT, event=AlertEvent.RESOLVED)
     for name, body in (
-        ("alertmanager", alertmanager_body([*alerts, ended], AT, timedelta(minutes=1), notify)),
+        ("alertmanager", alertmanager_body([*alerts, ended], AT, notify)),
         ("webhook", webhook_body([*alerts, ended], notify)),
         ("slack", slack_body([*alerts, ended], notify)),
     ):

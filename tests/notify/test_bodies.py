@@ -54,7 +54,7 @@ def test_the_runbook_is_the_page_of_the_rule_also_of_a_rule_of_prometheus_and_al
 def test_without_the_url_of_the_dashboard_there_are_no_links() -> None:
     body = json.dumps(
         [
-            alertmanager_body([firing()], NOW, MINUTE, NO_URL),
+            alertmanager_body([firing()], NOW, NO_URL),
             webhook_body([firing()], NO_URL),
             slack_body([firing()], NO_URL),
         ]
@@ -108,7 +108,7 @@ def test_a_message_of_a_suppression_says_so_with_owner_and_date_and_is_resolved_
     alert = ended().with_changes(event=AlertEvent.SUPPRESSED, annotations={"title": "RT-01", "suppression": line})
     lines = slack_body([alert], NO_URL)["text"].splitlines()
     (only,) = webhook_body([alert], NO_URL)["alerts"]
-    (pushed,) = alertmanager_body([alert], NOW + MINUTE, MINUTE, NO_URL)
+    (pushed,) = alertmanager_body([alert], NOW + MINUTE, NO_URL)
 
     assert lines[0] == "*prod-eu / chat: 1 suppressed*"
     assert lines[2] == ":no_bell: *Suppressed: critical, RT-01*"
