@@ -153,20 +153,13 @@ def _like(first: Engine, report: EngineReport) -> Engine:
 
 def _together(report: EngineReport, bound: int, options: _FormulaSettings) -> Engine:
     """Return one of several engines that differ: each has the sum of all as its bound."""
-    return Engine(
-        dp_rank=report.dp_rank,
-        num_gpu_blocks=None,
-        block_size=options.block_size,
+    own = _engine(report, (), options)
+    return own._replace(
         kv_cache_size_tokens=bound,
         max_concurrency=_requests(bound, options.max_model_len, None),
-        kv_cache_bytes=None,
-        kv_cache_bytes_per_device=None,
-        naive_tokens=None,
-        max_model_len=options.max_model_len,
         basis=Basis.ASSUMED,
-        reason=SHARE_UNKNOWN if report.sleep_level is None else ASLEEP.format(report.sleep_level),
+        reason=SHARE_UNKNOWN if report.sleep_level is None else own.reason,
         shares_sum=True,
-        sleep_level=report.sleep_level,
     )
 
 

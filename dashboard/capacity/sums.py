@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from dashboard.fleet import Basis, Engine, Replica
+from dashboard.fleet import Basis, Replica
 
 GIB = 2**30
 CPU = "cpu"  # what vLLM's CPU platform calls its device
@@ -80,7 +80,8 @@ def capacity_of(replicas: Iterable[Replica], name: str = "") -> PoolCapacity:
         is_in_another = engine.shares_sum and engine not in replica.adding_engines
         for values, value in ((tokens, engine.kv_cache_size_tokens), (requests, engine.max_concurrency)):
             values.append((0 if is_in_another and value is not None else value, is_bound))
-    reporting = [engine for _, engine in ranks if _reports_both(engine)]
+    exact = (engine for _, engine in ranks if engine.basis in {Basis.REPORTED, Basis.DERIVED})
+    reporting = [each for each in exact if None not in (each.naive_tokens, each.kv_cache_size_tokens)]
     reasons = Counter(engine.reason for _, engine in ranks if engine.reason)
     size = _add_up((engine.kv_cache_bytes, False) for _, engine in ranks)  # the provider reports them: no upper bounds
     bases = {engine.basis for _, engine in ranks if engine.kv_cache_size_tokens is not None}
@@ -113,8 +114,3 @@ def _add_up(values: Iterable[tuple[float | None, bool]]) -> Sum:
 def device_noun(names: Iterable[str]) -> str:
     """Return the word for devices with these names: `GPU`, or `device` where one is a CPU (vLLM's name: `cpu`)."""
     return "device" if any(name.lower() == CPU for name in names) else "GPU"
-
-
-def _reports_both(engine: Engine) -> bool:
-    is_exact = engine.basis in {Basis.REPORTED, Basis.DERIVED}
-    return is_exact and engine.naive_tokens is not None and engine.kv_cache_size_tokens is not None

@@ -79,7 +79,8 @@ def polled(options: Options, *, takes_addresses: bool = True) -> Fleet:
     if warnings:
         say(warnings)
     if not found.targets and not found.failures:
-        say(f"No targets: {_how(options.file, takes_addresses=takes_addresses)}.")
+        how = "name addresses, list them" if takes_addresses else "list addresses"
+        say(f"No targets: {how} in {options.file}, or use --config FILE.")
     console = Console(stderr=True)
     columns = (TextColumn("polling"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
@@ -108,13 +109,6 @@ def select_pool(fleets: Iterable[Fleet], pool: str | None, *, unknown: str) -> l
     if pool not in names:
         no_such_pool(pool, names, unknown=unknown)
     return [only_pool(each, pool) for each in fleets]
-
-
-def _how(file: str, *, takes_addresses: bool) -> str:
-    """Return how to give a command its targets."""
-    if takes_addresses:
-        return f"name addresses, list them in {file}, or use --config FILE"
-    return f"list addresses in {file}, or use --config FILE"
 
 
 def _target(text: str) -> TargetOptions:

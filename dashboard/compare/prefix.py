@@ -84,7 +84,7 @@ def hash_seed(values: Values) -> HashSeed | None:
 
 def random_seed_cause(values: Values) -> str:
     """Return why engines use a random seed unless one is set: `with xxhash`, `before vLLM 0.29`; empty if not."""
-    if _text(values, ALGORITHM_PATH).startswith(RANDOM_WITH):
+    if ALGORITHM_PATH in values and _starts_with(values[ALGORITHM_PATH], RANDOM_WITH):
         return f"with {RANDOM_WITH}"
     is_old = reports_change(values, FIXED_SINCE) is False
     return "before vLLM {}.{}".format(*FIXED_SINCE) if is_old else ""
@@ -120,7 +120,3 @@ def seed_number(seed: SettingValue) -> SettingValue:
 def _starts_with(algorithm: SettingValue, name: str) -> bool:
     value = json.loads(algorithm.value)
     return isinstance(value, str) and value.startswith(name)
-
-
-def _text(values: Values, path: str) -> str:
-    return str(json.loads(values[path].value)) if path in values else ""

@@ -43,7 +43,7 @@ def merge(replies: Sequence[Mapping[str, Setting]]) -> tuple[Document, Contradic
     Equal inputs give the same object: a thousand equal replicas are merged once.
     """
     inputs = tuple(settings for settings in replies if settings)
-    return _documents.get(tuple(map(id, inputs)), lambda: (inputs, _merge(sorted(inputs, key=_trust))))[1]
+    return _documents.get(tuple(map(id, inputs)), lambda: (inputs, _merge(inputs)))[1]
 
 
 def document_id(settings: Mapping[str, Setting]) -> str:
@@ -69,7 +69,8 @@ def sections(settings: Mapping[str, Setting]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _merge(ordered: Sequence[Mapping[str, Setting]]) -> tuple[Document, Contradictions]:
+def _merge(replies: Sequence[Mapping[str, Setting]]) -> tuple[Document, Contradictions]:
+    ordered = sorted(replies, key=lambda settings: TRUST[next(iter(settings.values())).source])
     merged: dict[str, Setting] = {}
     contradictions: list[Contradiction] = []
     for settings in ordered:
@@ -127,10 +128,6 @@ def _contradict(path: str, kept: Setting, other: Setting) -> bool:
 def _above(path: str) -> Iterator[str]:
     while path := path.rpartition(".")[0]:
         yield path
-
-
-def _trust(settings: Mapping[str, Setting]) -> int:
-    return TRUST[next(iter(settings.values())).source]
 
 
 def merge_engines(reports: tuple[Reports, ...]) -> tuple[tuple[EngineReport, ...], Contradictions]:

@@ -102,8 +102,10 @@ def _contradiction(
 
 def _partition_not_repeated(pair: PairSubject) -> Iterator[Draft]:
     """Yield members whose connector is given prefill's sizes, but not how prefill splits its layers."""
-    known = {_plain(each) for each in pair.prefill.values(PARTITION) if each.state is State.REPORTED}
-    is_split = any(_is_above_one(each) for each in pair.prefill.values(PP))
+    partitions = (each.value for each in pair.prefill.values(PARTITION) if each.state is State.REPORTED)
+    known = {_plain_text(json.loads(each)) for each in partitions}
+    sizes = [each.value for each in pair.prefill.values(PP) if each.state is State.REPORTED]
+    is_split = any(each.isdigit() and each != "1" for each in sizes)
     if not known or not is_split:
         return
 
@@ -122,18 +124,10 @@ def _partition_not_repeated(pair: PairSubject) -> Iterator[Draft]:
         yield from _contradiction(pair, STATED_PARTITION, wrong, PARTITION, pair.prefill, Severity.WARNING)
 
 
-def _plain(partition: SettingValue) -> str:
-    return _plain_text(json.loads(partition.value))
-
-
 def _plain_text(partition: Any) -> str:
     """Return `33,28` for this text with spaces and for a list."""
     parts = partition if isinstance(partition, list) else str(partition).split(",")
     return ",".join(str(part).strip() for part in parts)
-
-
-def _is_above_one(size: SettingValue) -> bool:
-    return size.state is State.REPORTED and size.value.isdigit() and size.value != "1"
 
 
 @rule("PD-22", needs=(CONNECTOR,), scope=Scope.PAIR)

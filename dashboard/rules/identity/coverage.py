@@ -345,7 +345,8 @@ def vllm_version_differs(pool: PoolSubject) -> Iterator[Draft]:
         concerned = {replica for each in draft.evidence for replica in each.replicas}
         hash_alike = concerned <= hashes.keys() and len({hashes[each] for each in concerned}) == 1
         versions = [json.loads(each.value) for each in draft.evidence]
-        renamed = [name for name, history in METRICS.items() if _is_on_some(history, versions)]
+        # Known to be on some of them, and known to be lacking on others.
+        renamed = [n for n, known in METRICS.items() if {True, False} <= {answer_at(known, each) for each in versions}]
         names = write(*(piece for name in renamed for piece in (" Only some of them export ", value(name), ".")))
         yield replace(
             draft,
@@ -353,11 +354,6 @@ def vllm_version_differs(pool: PoolSubject) -> Iterator[Draft]:
             severity=Severity.INFO if is_one_version and pool.rollout is None else None,
             why=EQUAL_HASHES if hash_alike else None,
         )
-
-
-def _is_on_some(history: History, versions: Sequence[str]) -> bool:
-    """Return whether some of these versions are known to have something, and others are known to lack it."""
-    return {True, False} <= {answer_at(history, each) for each in versions}
 
 
 def _in_progress(pool: PoolSubject, rollout: Rollout) -> Draft:

@@ -77,7 +77,10 @@ def ranks_of_one_engine_differ(pool: PoolSubject) -> Iterator[Draft]:
         One of eight ranks behind eight addresses was started without `--enable-eplb`. When the others move experts for
         the first time, all requests stop.
     """
-    for (master, host), ranks in _engines(pool).items():
+    for (master, host), found in _ranks_by_engine(pool).items():
+        if not len(set(found.values())) == len(found) > 1:  # two of one rank are two engines with equal settings
+            continue
+        ranks = tuple(sorted(found))
         part = replace(pool, all_replicas=tuple(each for each in pool.all_replicas if each.id in ranks))
         where = [Evidence(MASTER, *setting_value(master), ranks)]
         where += [Evidence(HOST, json.dumps(host), State.REPORTED, ranks)] if host else []
@@ -85,15 +88,6 @@ def ranks_of_one_engine_differ(pool: PoolSubject) -> Iterator[Draft]:
         for draft in pool_differences(part, sorted(paths)):
             text = write("Ranks of one data-parallel engine differ: ", draft.text)
             yield replace(draft, text=text, evidence=(*draft.evidence, *where))
-
-
-def _engines(pool: PoolSubject) -> dict[tuple[str, str], tuple[str, ...]]:
-    """Return the replicas of each engine with several addresses, by master and, if that is the loopback, host."""
-    return {
-        engine: tuple(sorted(found))
-        for engine, found in _ranks_by_engine(pool).items()
-        if len(set(found.values())) == len(found) > 1  # two of one rank are two engines with equal settings
-    }
 
 
 def _ranks_by_engine(pool: PoolSubject) -> dict[tuple[str, str], dict[str, int]]:

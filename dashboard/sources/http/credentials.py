@@ -35,7 +35,8 @@ def find(credentials: Credentials | None) -> ApiKey:
     if credentials is None:
         return ApiKey()
     if credentials.token_file is not None:
-        return _from_file(credentials.token_file)
+        content, place = _content(credentials.token_file), f"the file {credentials.token_file}"
+        return content if isinstance(content, ApiKey) else check_key(content.decode("ascii", "replace"), place)
     if credentials.token_env is not None:
         name = credentials.token_env
         return check_key(os.environ.get(name, ""), f"the environment variable {name}")
@@ -66,11 +67,6 @@ def grant(target: Target, key: ApiKey) -> ApiKey:
         return key
     line = f'targets_allowed: ["{urlsplit(target.id).netloc}"]'
     return ApiKey(missing=f"none is sent to an address that only a source names; add to fleet.yaml: {line}")
-
-
-def _from_file(path: Path) -> ApiKey:
-    content = _content(path)
-    return content if isinstance(content, ApiKey) else check_key(content.decode("ascii", "replace"), f"the file {path}")
 
 
 def _content(path: Path) -> bytes | ApiKey:

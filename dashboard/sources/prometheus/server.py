@@ -77,10 +77,6 @@ def replicas_query(selector: str, label: str = "", addresses: Sequence[str] = ()
     return " or ".join(f"max by ({', '.join(by)}) ({each})" if by else each for each in series)
 
 
-def addresses_query(selector: str, label: str) -> str:
-    return f"group by ({label}) ({replicas_query(selector)})"
-
-
 def _narrowed(selector: str, label: str, addresses: Sequence[str]) -> str:
     """Return the selector for these values of a label only."""
     inner = selector.removeprefix("{").removesuffix("}")
@@ -142,7 +138,7 @@ class PrometheusServer:
             waiting[:0] = part[:middle], part[middle:]
 
     async def _ask_for_addresses(self, client: Client, deadline: Deadline) -> QueryResult:
-        query = addresses_query(self._options.selector, self._options.address_label)
+        query = f"group by ({self._options.address_label}) ({replicas_query(self._options.selector)})"
         answer = await self._ask(client, query, deadline)
         if answer is None:
             raise self._too_large()

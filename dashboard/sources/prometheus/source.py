@@ -46,7 +46,8 @@ class LatestSeries(NamedTuple):
             if each.value > newest.value:
                 newest = each
         pod = newest.labels.get("pod")
-        age = _age(newest) if newest.value else 0.0  # 0 is that of `up`: it has no series of vLLM now
+        # From the scrape to the query, both by the server's clock; 0 is that of `up`: it has no series of vLLM now.
+        age = max(newest.queried_at - newest.value, 0.0) if newest.value else 0.0
         since = newest.value - STALE_SECONDS if newest.value else 0.0
         series = tuple(each.labels for each in samples if each.value >= since and each.labels.get("pod") == pod)
         is_stale = age > STALE_SECONDS
@@ -232,11 +233,6 @@ class Prometheus:
         at = datetime.fromtimestamp(_scraped_at(latest.age, now), UTC)
         scraped = None if direct == "always" else ScrapedMetrics(lines, at, direct == "missing")
         return Target(target.id, target.labels, target.credentials, latest.is_stale, target.failure, scraped)
-
-
-def _age(sample: VectorSample) -> float:
-    """Return the seconds from the scrape to the query: both are times of the server's clock."""
-    return max(sample.queried_at - sample.value, 0.0)
 
 
 def _scraped_at(age: float, now: float) -> float:

@@ -209,7 +209,7 @@ def _by_column(
 ) -> Select[Any]:
     """Select names with their number, first and last time, and more, by column of a period."""
     at = type_coerce(time, BigInteger)
-    since, width = _literal(_number(period.since) + 1), _literal(max(period.column // MICROSECOND, 1))
+    since, width = _literal((period.since - EPOCH) // MICROSECOND + 1), _literal(max(period.column // MICROSECOND, 1))
     column = ((at - since) // width).label("column")
     times = (func.min(at).label("first"), func.max(at).label("last"))
     return select(*names, column, *times, func.count().label("number"), *more).group_by(*names, column)
@@ -221,10 +221,6 @@ def _newest(connection: Connection, query: Select[Any]) -> Iterator[Any]:
 
 def _literal(number: int) -> ColumnElement[int]:
     return literal_column(str(number), BigInteger)
-
-
-def _number(time: datetime) -> int:
-    return (time - EPOCH) // MICROSECOND
 
 
 def _time(number: int) -> datetime:
