@@ -1,4 +1,4 @@
-"""Compare in Chromium: where its table begins, what scrolls, and its URL in the browser's history."""
+"""Compare in Chromium: where its table begins, what scrolls, its tints, and its URL in the browser's history."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import re
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser import settle, tab, visit
+from dashboard.analysis.assembly import Fleet
+from tests.browser import Theme, settle, tab, url_has, visit
 from tests.e2e.frozen_store import LATEST
 from tests.e2e.states import OTHER_HASH, STOCK
 
 pytestmark = pytest.mark.browser
 
+HASH = "cache_config.prefix_caching_hash_algo"
 MOST_ABOVE = 600  # px: the verdict and the plan of the pool are above
 TRAPS = """() => [...document.querySelectorAll('[data-testid=stMain] *')].filter((part) =>
   part.scrollHeight > part.clientHeight + 1 && ['auto', 'scroll'].includes(getComputedStyle(part).overflowY)
@@ -102,3 +104,68 @@ def test_an_uploaded_baseline_is_checked_and_a_wrong_one_has_its_mistakes(page: 
         expect(dialog).to_contain_text(text)
     assert "check=baseline" in page.url
     expect(dialog).to_contain_text("python -m dashboard check --baseline chat-70b.yaml")
+
+
+def test_compare_shows_every_difference_opens_a_setting_and_filters(
+    page: Page, frozen_url: str, demo_fleet: Fleet
+) -> None:
+    visit(page, f"{frozen_url}/compare?pool=chat-70b")
+    pool = next(pool for pool in demo_fleet.pools if pool.name == "chat-70b")
+    rows = page.locator("tr[data-path]")
+    shown = rows.evaluate_all("rows => rows.map(row => row.dataset.path)")
+    expect(page.get_by_text("does not share prefixes with")).to_have_count(2)  # B and C
+    assert {difference.path for difference in pool.differences} <= set(shown)
+
+    cells, dialog = page.locator(f'tr[data-path="{HASH}"] td[tabindex]'), page.get_by_role("dialog")
+    cells.last.click()
+    expect(dialog).to_contain_text("xxhash")
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    settle(page)
+    cells.first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    expect(dialog).to_contain_text("chat-70b-11")
+    url_has(page, "path=cache_config.prefix_caching_hash_algo")
+
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    settle(page)  # else the click meets the dialog's own rerun
+    page.get_by_text("All settings", exact=True).click()
+    settle(page)
+    assert rows.count() > 10 * len(shown)
+    page.get_by_label("Search").fill("logprobs")
+    page.get_by_label("Search").press("Enter")
+    url_has(page, "search=logprobs")
+    expect(page.locator('tr[data-path="model_config.max_logprobs"]')).to_be_visible()
+    expect(page.locator('tr[data-path="scheduler_config.max_num_seqs"]')).to_have_count(0)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_cell_has_the_tint_of_its_finding_and_is_grey_without_one(
+    browser: Browser, frozen_url: str, theme: Theme
+) -> None:
+    with tab(browser, theme=theme) as page:
+        visit(page, f"{frozen_url}/compare?pool=chat-70b")
+
+        def tint(path: str) -> str:
+            cell = page.locator(f'tr[data-path="{path}"] td.differs').first
+            return str(cell.evaluate("cell => getComputedStyle(cell).backgroundColor"))
+
+        def shade(name: str) -> str:
+            """Return the colour of a variable of the style sheet in this theme."""
+            make = """(page, name) => {
+              const probe = page.appendChild(document.createElement("i"));
+              probe.style.background = `var(${name})`;
+              const found = getComputedStyle(probe).backgroundColor;
+              probe.remove();
+              return found;
+            }"""
+            return str(page.locator("[data-testid=stMain]").evaluate(make, name))
+
+        assert tint("cache_config.block_size") == shade("--critical-tint")
+        assert tint("scheduler_config.max_num_seqs") == shade("--warning-tint")
+        assert tint("model_config.max_logprobs") == shade("--info-tint")
+        assert tint("cache_config.effective_attention_block_size") == shade("--chip")
+        mark = page.locator('tr[data-path="model_config.max_logprobs"] .glyph')
+        assert mark.evaluate("mark => getComputedStyle(mark).backgroundColor") == shade("--info")

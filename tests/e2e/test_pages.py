@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from dashboard.analysis.assembly import Fleet
-from tests.browser import Theme, settle, tab, url_has, visit
+from tests.browser import settle, tab, url_has, visit
 from tests.e2e.frozen_store import LATEST
 from tests.e2e.states import OTHER_HASH, at
 
@@ -17,8 +17,6 @@ GROUND = "() => getComputedStyle(document.querySelector('[data-testid=stApp]')).
 # A chosen theme loads the page again: meanwhile there is no application to look at.
 GROUND_IS = f"([ground, same]) => !!document.querySelector('[data-testid=stApp]') && (({GROUND})() === ground) === same"
 pytestmark = pytest.mark.browser
-
-HASH = "cache_config.prefix_caching_hash_algo"
 
 
 def test_the_overview_links_every_pool_and_every_replica_that_is_not_up(
@@ -177,71 +175,6 @@ def test_a_finding_links_to_its_setting_and_back_returns_to_it(page: Page, froze
     page.go_back()
     expect(page).to_have_url(opened)
     expect(page.get_by_role("heading", name="Why it matters here")).to_be_visible()
-
-
-def test_compare_shows_every_difference_opens_a_setting_and_filters(
-    page: Page, frozen_url: str, demo_fleet: Fleet
-) -> None:
-    visit(page, f"{frozen_url}/compare?pool=chat-70b")
-    pool = next(pool for pool in demo_fleet.pools if pool.name == "chat-70b")
-    rows = page.locator("tr[data-path]")
-    shown = rows.evaluate_all("rows => rows.map(row => row.dataset.path)")
-    expect(page.get_by_text("does not share prefixes with")).to_have_count(2)  # B and C
-    assert {difference.path for difference in pool.differences} <= set(shown)
-
-    cells, dialog = page.locator(f'tr[data-path="{HASH}"] td[tabindex]'), page.get_by_role("dialog")
-    cells.last.click()
-    expect(dialog).to_contain_text("xxhash")
-    page.keyboard.press("Escape")
-    expect(dialog).to_have_count(0)
-    settle(page)
-    cells.first.focus()
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("Enter")
-    expect(dialog).to_contain_text("chat-70b-11")
-    url_has(page, "path=cache_config.prefix_caching_hash_algo")
-
-    page.keyboard.press("Escape")
-    expect(dialog).to_have_count(0)
-    settle(page)  # else the click meets the dialog's own rerun
-    page.get_by_text("All settings", exact=True).click()
-    settle(page)
-    assert rows.count() > 10 * len(shown)
-    page.get_by_label("Search").fill("logprobs")
-    page.get_by_label("Search").press("Enter")
-    url_has(page, "search=logprobs")
-    expect(page.locator('tr[data-path="model_config.max_logprobs"]')).to_be_visible()
-    expect(page.locator('tr[data-path="scheduler_config.max_num_seqs"]')).to_have_count(0)
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_cell_has_the_tint_of_its_finding_and_is_grey_without_one(
-    browser: Browser, frozen_url: str, theme: Theme
-) -> None:
-    with tab(browser, theme=theme) as page:
-        visit(page, f"{frozen_url}/compare?pool=chat-70b")
-
-        def tint(path: str) -> str:
-            cell = page.locator(f'tr[data-path="{path}"] td.differs').first
-            return str(cell.evaluate("cell => getComputedStyle(cell).backgroundColor"))
-
-        def shade(name: str) -> str:
-            """Return the colour of a variable of the style sheet in this theme."""
-            make = """(page, name) => {
-              const probe = page.appendChild(document.createElement("i"));
-              probe.style.background = `var(${name})`;
-              const found = getComputedStyle(probe).backgroundColor;
-              probe.remove();
-              return found;
-            }"""
-            return str(page.locator("[data-testid=stMain]").evaluate(make, name))
-
-        assert tint("cache_config.block_size") == shade("--critical-tint")
-        assert tint("scheduler_config.max_num_seqs") == shade("--warning-tint")
-        assert tint("model_config.max_logprobs") == shade("--info-tint")
-        assert tint("cache_config.effective_attention_block_size") == shade("--chip")
-        mark = page.locator('tr[data-path="model_config.max_logprobs"] .glyph')
-        assert mark.evaluate("mark => getComputedStyle(mark).backgroundColor") == shade("--info")
 
 
 def fades(page: Page) -> list[bool]:
