@@ -128,7 +128,7 @@ def _replica_row(number: int) -> tuple[Cell, ...]:
         Cell("down", Tone.CRITICAL) if down else Cell("up"),
         Cell("0.32.0"),
         Cell(f"{number * 7919:012x}"),
-        number_cell("not known" if down else f"{1_200_000 + number:,}", None if down else 1_200_000 + number),
+        number_cell("unknown" if down else f"{1_200_000 + number:,}", None if down else 1_200_000 + number),
         Cell("No answer within 5 s." if down else ""),
     )
 

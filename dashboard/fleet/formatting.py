@@ -49,7 +49,7 @@ def _escaped(found: re.Match[bytes]) -> bytes:
     return b"".join(b"\\u%02x%02x" % (units[at], units[at + 1]) for at in range(0, len(units), 2))
 
 
-NOT_KNOWN = "not known"
+NOT_KNOWN = "unknown"
 STATE_WORDS = {
     State.ABSENT: "not reported",
     State.UNSUPPORTED: "unsupported",

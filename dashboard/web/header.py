@@ -28,7 +28,7 @@ from dashboard.web import links, markup, search, state
 from dashboard.web.sides import FIRST_POLL, SIDES, Sides, past_times
 
 TICK_SECONDS = 5  # between looks for a newer fleet; a look costs a few milliseconds
-LARGE_FLEET = 1_000  # replicas; with more the counts are too long for the time beside them in a narrow header
+LARGE_FLEET = 1_000  # replicas; a narrow header has no room for such counts next to those of findings
 STALE_INTERVALS = 3  # poll intervals after which data is called stale
 LONGEST_FILTER = 60  # characters of a choice: anybody can write one into a URL
 FOLLOWS = "Shows the polls of another instance."

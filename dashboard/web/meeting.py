@@ -7,7 +7,7 @@ import streamlit as st
 
 from dashboard.fleet.formatting import short_id
 from dashboard.views import pages
-from dashboard.views.context import as_of, context_of, source_text
+from dashboard.views.context import AS_OF, as_of, context_of, source_text
 from dashboard.web import links, markup, state
 
 _MARK = ' aria-current="true"'
@@ -65,12 +65,9 @@ def _url(**choices: str | None) -> str:
 
 
 def _shown_html() -> str:
-    """Return the snapshot and the time of its data."""
+    """Return what is shown, and the time of its data: of the live fleet the name is enough."""
     fleet, stored = state.fleet(), state.stored()
     name = f"“{stored.metadata.name}” " if stored and stored.metadata.name else ""
-    what = (
-        f"Snapshot {name}{short_id(fleet.snapshot)}"
-        if fleet.snapshot
-        else f"{fleet.name}, {source_text(context_of(fleet))}"
-    )
-    return f"<span>{markup.text(what)}</span> · {markup.text(as_of(fleet))}"
+    past = f", {source_text(context_of(fleet))}" if fleet.past else ""
+    what = f"Snapshot {name}{short_id(fleet.snapshot)}" if fleet.snapshot else f"{fleet.name}{past}"
+    return f"<span>{markup.text(what)}</span> · {markup.text(as_of(fleet).removeprefix(AS_OF))}"

@@ -72,11 +72,11 @@ def test_the_header_of_a_narrow_page_has_room_for_a_long_name_and_for_large_coun
         visit(page, frozen_url)
         page.add_style_tag(content=':root { --fleet: "production-europe-west-4-inference" !important; }')
         last = page.locator("[data-testid=stTopNavLink]").last
-        assert right(last) < left(page.locator(".asof"))
+        assert right(last) < left(page.locator(".choose-scope"))
 
         page.locator(".asof").evaluate("line => line.classList.add('long')")
         page.locator(".asof > b").evaluate("number => { number.textContent = '9,290 of 10,000'; }")
-        assert right(last) < left(page.locator(".search-everything"))
+        assert right(last) < left(page.locator(".choose-scope"))
 
 
 def left(element: Locator) -> float:
@@ -88,7 +88,7 @@ def right(element: Locator) -> float:
 
 
 def test_on_a_phone_overview_is_one_column(browser: Browser, frozen_url: str) -> None:
-    """The header covers nothing, counts findings and has no pause; a pool shows all columns."""
+    """The header covers nothing, counts findings and limits to a pool; a pool shows all columns."""
     with tab(browser, width=390, height=844) as page:
         visit(page, frozen_url)
         overflow = "e => e.scrollWidth - e.clientWidth"
@@ -103,6 +103,7 @@ def test_on_a_phone_overview_is_one_column(browser: Browser, frozen_url: str) ->
         assert max(map(right, cells)) <= 390
         expect(page.locator(".asof .found")).to_be_visible()
         assert right(page.get_by_role("button", name="Share")) <= 390
+        expect(page.locator(".choose-scope")).to_be_visible()
 
 
 def test_an_unknown_page_is_not_found_and_stays_so(page: Page, frozen_url: str) -> None:

@@ -38,7 +38,7 @@ def test_a_value_is_written_on_one_line_and_a_string_never_looks_like_a_number(v
         (State.ABSENT, "not reported"),
         (State.UNSUPPORTED, "unsupported"),
         (State.REDACTED, "redacted"),
-        (State.UNKNOWN, "not known"),
+        (State.UNKNOWN, "unknown"),
     ],
 )
 def test_a_state_without_a_value_is_written_in_words(state: State, text: str) -> None:
@@ -70,8 +70,8 @@ def test_every_text_becomes_one_line(text: str) -> None:
         (4_400_000, Basis.ASSUMED, "≤ 4.4 M"),
         (999, Basis.DERIVED, "999"),
         (1_200, Basis.REPORTED, "1.2 k"),
-        (None, Basis.REPORTED, "not known"),
-        (1, Basis.UNKNOWN, "not known"),
+        (None, Basis.REPORTED, "unknown"),
+        (1, Basis.UNKNOWN, "unknown"),
     ],
 )
 def test_a_count_has_its_scale_and_marks_an_upper_bound(number: int | None, basis: Basis, text: str) -> None:

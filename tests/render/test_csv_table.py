@@ -32,11 +32,11 @@ def test_letters_have_a_column_of_their_own_so_that_names_can_be_looked_up() -> 
 
 
 def test_numbers_are_plain_with_their_unit_in_the_head_and_what_is_no_number_is_empty() -> None:
-    """A text such as `not known` in a column of numbers would keep a spreadsheet from adding it up."""
+    """A text such as `unknown` in a column of numbers would keep a spreadsheet from adding it up."""
     columns = (Column("tokens", is_number=True), Column("to the median", is_number=True, unit="%"))
     rows = (
         (number_cell("≤ 1,000", 1000), number_cell("−18%", -17.95)),
-        (number_cell("1,200,000", 1_200_000.0), Cell("not known")),
+        (number_cell("1,200,000", 1_200_000.0), Cell("unknown")),
         (number_cell("much", float("inf")), number_cell("", None)),
     )
     text = to_table_csv(Table("t", "T", columns, rows), CONTEXT)

@@ -66,7 +66,7 @@ def test_a_bar_is_as_long_as_its_value_and_an_upper_bound_is_hatched() -> None:
     assert long == pytest.approx(4 * short, rel=0.01)
     assert ('class="hatch"' in exact, 'class="hatch"' in bound) == (False, True)
     assert "≤ 5" in words(bound)
-    assert [bar_text(Bar("a", 5.0)), bar_text(Bar("a", None))] == ["5", "not known"]
+    assert [bar_text(Bar("a", 5.0)), bar_text(Bar("a", None))] == ["5", "unknown"]
 
 
 def test_a_description_counts_the_bars_that_it_does_not_name() -> None:

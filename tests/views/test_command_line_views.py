@@ -118,7 +118,7 @@ def test_an_upper_bound_is_marked_and_so_is_an_unknown_capacity(demo_fleet: Flee
     )
 
     assert f"≤ {bound.kv_cache_size_tokens:,}" in text(assumed)
-    assert "not known" in text(unknown)
+    assert "unknown" in text(unknown)
 
 
 def test_control_characters_and_markup_of_strangers_are_shown_as_text(demo_fleet: Fleet) -> None:

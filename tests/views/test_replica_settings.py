@@ -80,7 +80,7 @@ def test_differences_are_first_with_the_value_of_the_majority() -> None:
     assert list(found)[:3] == ["cache_config.block_size", "model_config.dtype", "cache_config.sizes"]
     assert [row["majority"] for row in found.values()][:3] == ["≠ 16", NO_MAJORITY, SAME]
     assert found["version"]["majority"] == NOT_COMPARED
-    assert found["model_config.token"]["majority"] == "not known"  # a secret has no value to compare
+    assert found["model_config.token"]["majority"] == "unknown"  # a secret has no value to compare
 
 
 @pytest.mark.parametrize(

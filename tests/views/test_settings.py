@@ -117,7 +117,7 @@ def test_an_unknown_setting_is_no_value_and_differs_from_none() -> None:
 
     assert (row.differing, row.number, row.value) == (0, 1, "16")
     assert (values[-1].value.value, [each.is_most for each in values]) == ("16", [False, True])
-    assert setting_report(built, HASH_SIZE).lead == "16 on 1 replica. Not known on 4 replicas."
+    assert setting_report(built, HASH_SIZE).lead == "16 on 1 replica. Unknown on 4 replicas."
     (group,) = search_hits(built, HASH_SIZE, list_findings(built))
     assert "differs" not in group.hits[0].remark
 

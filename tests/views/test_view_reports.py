@@ -143,7 +143,7 @@ def test_upper_bounds_and_unknown_ranks_are_marked_with_the_reason() -> None:
     chart = next(each for each in blocks_of([section]) if isinstance(each, Chart))
 
     assert [(bar.value, bar.is_at_most) for bar in chart.bars] == [(500_000, True), (None, False)]
-    assert [row[2].text for row in tables_of([part(report, "ranks-chat")])[0].rows] == ["≤ 500,000", "not known"]
+    assert [row[2].text for row in tables_of([part(report, "ranks-chat")])[0].rows] == ["≤ 500,000", "unknown"]
     for line in (
         "Hatched bars (1 rank) are upper bounds. Blocks times block size.",
         "1 rank unknown (Not reported): b",

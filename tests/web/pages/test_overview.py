@@ -82,7 +82,7 @@ def test_overview_of_an_unusual_fleet(opened: Fleet, present: Sequence[str], abs
 def test_unknown_capacity_is_not_zero() -> None:
     shown = html(open_page(fleet([replica("chat-1", document=DOCUMENT, engines=(), devices=())], [DOCUMENT])))
 
-    assert re.search(r'<div class="label">KV cache</div>\s*<div class="figure">not\sknown</div>', shown)
+    assert re.search(r'<div class="label">KV cache</div>\s*<div class="figure">unknown</div>', shown)
     assert str(Basis.REPORTED) not in shown
 
 

@@ -156,7 +156,7 @@ def test_a_meeting_shows_its_snapshot_and_stays_in_it(store: Snapshots) -> None:
     show_with_snapshots(story(), store.folder)
     bar = meeting(visit("review", meeting="1", snapshot=key))
 
-    assert f"Snapshot “Ops &lt;b&gt;” {key[:10]}</span> · data as of 20" in bar
+    assert f"Snapshot “Ops &lt;b&gt;” {key[:10]}</span> · 20" in bar
     assert f'href="review?snapshot={key[:10]}" class="leave"' in bar
 
 
