@@ -78,13 +78,13 @@ class MemoryPart(StrEnum):
     """A part of a device's memory, in the order in which they add up to all of it."""
 
     WEIGHTS = "weights"
-    OTHER = "other memory"  # NCCL, attention buffers, and what other processes took while vLLM started
+    OTHER = "NCCL and other processes"  # also attention buffers; of other processes what they took while vLLM started
     ACTIVATIONS = "activations"
     GRAPHS = "CUDA graphs"
-    UNEXPLAINED = "unexplained memory"
-    UNUSED = "KV cache, unused"
+    UNEXPLAINED = "unaccounted memory"
+    UNUSED = "unused KV cache"
     KV_CACHE = "KV cache"
-    NOT_REQUESTED = "memory not requested"
+    NOT_REQUESTED = "memory above gpu_memory_utilization"
 
 
 Parts = Mapping[MemoryPart, int]  # bytes

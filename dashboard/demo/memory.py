@@ -100,7 +100,7 @@ def _bytes_per_block(groups: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _memory(replica: DemoReplica, config: Mapping[str, Any], engine: int) -> dict[str, Any]:
-    """Return what a worker measures: what another process takes while it starts counts as other memory."""
+    """Return what a worker measures: what another process takes while it starts counts as NCCL and other processes."""
     configuration = replica.configuration
     devices = configuration.tensor_parallel_size
     weights = configuration.model.dense_bytes // devices

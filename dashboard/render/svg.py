@@ -1,7 +1,6 @@
 """Drawings as SVG, made without a browser: charts of bars, and the parts that all drawings share.
 
-Bars begin at zero or, in a waterfall, where the one before ends; their median and marks of outliers are drawn. Text is
-cut to its place, and foreign text escaped.
+Their median and marks of outliers are drawn. Text is cut to its place, and foreign text escaped.
 """
 
 import math
@@ -245,12 +244,6 @@ def _known(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) and value >= 0 else None
 
 
-def _end(bar: Bar) -> float | None:
-    """Return where a bar ends on the axis; None where it is not drawn."""
-    start, value = _known(bar.start), _known(bar.value)
-    return None if start is None or value is None else _known(start + value)
-
-
 def _frame(chart: Chart, above: float) -> _Frame:
     """Measure a chart; `above` is the space over its bars and over the name of its median."""
     row, bar_height, font = (24.0, 15.0, 13.0) if len(chart.bars) <= FEW else (16.0, 11.0, 11.0)
@@ -260,7 +253,7 @@ def _frame(chart: Chart, above: float) -> _Frame:
     signs = 16.0 if any(bar.tone is not Tone.PLAIN for bar in chart.bars) else 0.0
     values = max((widest(bar_text(bar), font) for bar in chart.bars), default=0)
     begin = WIDTH - 8 - marks - signs
-    known = [*map(_end, chart.bars), _known(chart.median)]
+    known = [*(_known(bar.value) for bar in chart.bars), _known(chart.median)]
     return _Frame(
         left=8 + labels + letters + _GAP,
         right=begin - values - 2 * _GAP,
@@ -301,7 +294,7 @@ def _bar(bar: Bar, frame: _Frame, y: float) -> str:
     parts = [
         label(bar.label, end, base, fit(bar.label, LONGEST_LABEL, frame.font), anchor="end", css="ink"),
         _letter(bar.letter, frame.left - _GAP - 20, y + (frame.row - frame.bar) / 2, frame.bar) if bar.letter else "",
-        _drawn(bar, frame, y, value) if value is not None and _end(bar) is not None else "",
+        _drawn(bar, frame, y, value) if value is not None else "",
         label("", frame.values, base, bar_text(bar), anchor="end", css=known),
         draw_sign(bar.tone, frame.marks, y + frame.row / 2 - 5),
     ]
@@ -312,7 +305,7 @@ def _bar(bar: Bar, frame: _Frame, y: float) -> str:
 
 
 def _drawn(bar: Bar, frame: _Frame, y: float, value: float) -> str:
-    left, width = frame.x(bar.start), max(frame.x(value) - frame.left, 0.5)
+    left, width = frame.x(0), max(frame.x(value) - frame.left, 0.5)
     top = y + (frame.row - frame.bar) / 2
     place = place_of(bar.letter)
     edge = f' stroke="{TONES[bar.tone]}" stroke-width="2.5"' if bar.tone is not Tone.PLAIN else ""

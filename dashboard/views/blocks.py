@@ -241,7 +241,7 @@ class Bar(NamedTuple):
 
     `mark` is a short text at its end, such as `−18%`; `tone` marks it. On a page bars of one `group` stand together
     above its name with a `tick` each; `hover` are the lines of its tooltip, `whole` is drawn behind the bar,
-    `is_faint` pales a bar that no sum counts. It begins at `start`, in a waterfall at the end of the one before.
+    `is_faint` pales a bar that no sum counts.
     """
 
     label: str
@@ -256,7 +256,6 @@ class Bar(NamedTuple):
     hover: tuple[str, ...] = ()
     whole: float | None = None
     is_faint: bool = False
-    start: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -295,7 +295,7 @@ def _gib_cell(pool: PoolCapacity) -> Cell:
 def _outlier(rank: Any, *, has_pools: bool) -> Entry:
     where = f" ({brief(rank.pool or 'no pool')})" if has_pools else ""
     name = Piece(f"{rank_name(rank)}{where}", Style.STRONG, Link(Kind.REPLICA, rank.replica))
-    return Entry(Tone.WARNING, (name, Piece(f": {outlier_sentence(rank)}")), percent(rank.off))
+    return Entry(Tone.WARNING, (name, Piece(f": {outlier_sentence(rank)}")))
 
 
 def _requests_cell(pool: PoolCapacity) -> Cell:

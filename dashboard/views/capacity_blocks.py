@@ -2,12 +2,12 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.capacity.outliers import MemoryPart, Parts, main_cause, memory_parts, outliers, usual_parts
+from dashboard.capacity.outliers import MemoryCause, MemoryPart, main_cause, memory_parts, outliers, usual_parts
 from dashboard.capacity.sums import GIB, PoolCapacity, device_noun
 from dashboard.fleet import formatting
 from dashboard.fleet.formatting import count
@@ -48,10 +48,10 @@ BARS = 240  # of one chart: about five pixels each on a wide screen
 PRINTED_BARS = 48  # of one chart of a review: a page of paper
 MOST_GAUGES = 6
 SHARE_TITLE = "KV share of device memory"
-MEMORY_WIDTHS = (1.5, 1)  # of the bars by part, and of the table at their right
+MEMORY_WIDTHS = (1.5, 1)  # of the memory by part, and of its note at the right
 NO_MEMORY = "Memory by part not reported. Provider 1.2 reports it where vLLM measured it (docs/config-api.md)."
-MEMORY_COLUMNS = ("This rank", "Median", "Difference")
-MEMORY_NOTE = "Measured by the worker at its start; not yet verified on a GPU. The parts add up to the device."
+MEMORY_COLUMNS = ("Difference", "This rank", "Median")
+MEMORY_NOTE = "In GiB, of one device; measured by its worker at the start, not yet verified on a GPU."
 NO_DEVICES = "Devices not reported. The provider reports devices and KV cache bytes; stock vLLM reports neither."
 
 
@@ -170,23 +170,17 @@ def memory_blocks(fleet: Fleet, slug: str, ranks: Sequence[Any]) -> tuple[Block,
     if own is None:
         return (quiet_paragraph(NO_MEMORY),)
     usual = usual_parts(tuple(known.values()))
-    name = rank_name(short)
-    chart = Chart(
-        name=f"memory-{slug}",
-        title=f"Memory of {name} by part, beside the median engine",
-        unit=str(Measure.GIB),
-        bars=tuple(_part_bars(name, own, usual)),
-        ticks=_ticks(Measure.GIB),
-        is_wide=False,
-    )
-    rows = tuple(
-        (Cell(capital(part)), *(number_cell(_gib_text(size), size / GIB) for size in sizes))
-        for part, sizes in ((part, (own[part], usual[part], own[part] - usual[part])) for part in MemoryPart)
-    )
+    name, cause = rank_name(short), main_cause(own, usual)
+    rows = []
+    for part in MemoryPart:
+        sizes = own[part] - usual[part], own[part], usual[part]
+        numbers = [number_cell(_gib_text(size), size / GIB) for size in sizes]
+        if cause is not None and part is cause.part:
+            numbers[0] = numbers[0]._replace(tone=Tone.WARNING)
+        rows.append((Cell(capital(part)), *numbers))
     columns = (Column("Part"), *(Column(title, is_number=True, unit="GiB") for title in MEMORY_COLUMNS))
-    table = Table(f"memory-{slug}", f"Memory of {name}", columns, rows, MEMORY_NOTE)
-    legend = quiet_paragraph(f"Left, solid: {name}. Right, pale: the median engine.")
-    return (Paragraph(_cause_text(name, own, usual)), Columns(((chart, legend), (table,)), MEMORY_WIDTHS))
+    table = Table(f"memory-{slug}", f"Memory of {name}", columns, tuple(rows))
+    return (Paragraph(_cause_text(name, cause)), Columns(((table,), (quiet_paragraph(MEMORY_NOTE),)), MEMORY_WIDTHS))
 
 
 def _gib_text(size: int) -> str:
@@ -194,8 +188,7 @@ def _gib_text(size: int) -> str:
     return f"{size / GIB:z,.1f}".replace("-", "−")
 
 
-def _cause_text(name: str, own: Parts, usual: Parts) -> Text:
-    cause = main_cause(own, usual)
+def _cause_text(name: str, cause: MemoryCause | None) -> Text:
     head = (Piece(f"Why is {name} short? ", Style.STRONG),)
     if cause is None:
         return (*head, Piece("No part of the memory explains most of the gap."))
@@ -203,26 +196,6 @@ def _cause_text(name: str, own: Parts, usual: Parts) -> Text:
     if cause.part is MemoryPart.OTHER:
         return (*head, Piece(f"Another process probably holds {more} of its device (gap: {gap})."))
     return (*head, Piece(f"{capital(cause.part)}: {more} more than on the median engine (gap: {gap})."))
-
-
-def _part_bars(name: str, own: Parts, usual: Parts) -> Iterator[Bar]:
-    """Yield two bars for each part, each where the part before ended: the parts add up to the device."""
-    cause, starts = main_cause(own, usual), [0, 0]
-    for part in MemoryPart:
-        for place, (tick, parts) in enumerate(((name, own), ("median", usual))):
-            is_cause = cause is not None and part is cause.part and parts is own
-            yield Bar(
-                label=f"{capital(part)}, {tick}",
-                value=parts[part] / GIB,
-                start=starts[place] / GIB,
-                group=capital(part),
-                tick="median" if place else "rank",
-                hover=(capital(part), tick, f"{parts[part] / GIB:,.1f} GiB"),
-                is_faint=bool(place),
-                tone=Tone.WARNING if is_cause else Tone.PLAIN,
-                mark=f"+{cause.more / GIB:,.1f}" if is_cause and cause else "",
-            )
-            starts[place] += parts[part]
 
 
 def device_gauges(pool: str, slug: str, ranks: Sequence[Any], devices: Iterable[tuple[Any, Any]]) -> Gauges | Paragraph:

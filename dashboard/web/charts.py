@@ -100,7 +100,7 @@ def figure_of(chart: Chart, colours: Palette) -> go.Figure:
     letters = sorted({bar.letter for bar in bars}, key=lambda letter: (not letter, len(letter), letter))
     traces = [_wholes(bars, places, colours)] if any(bar.whole is not None for bar in bars) else []
     traces += [_trace(letter, bars, places, colours) for letter in letters]
-    heights = [bar.start + (height or 0) for bar in bars for height in (bar.value, bar.whole)]
+    heights = [height or 0 for bar in bars for height in (bar.value, bar.whole)]
     highest = max([*heights, chart.median or 0, 0]) * HEADROOM or 1
     marks = ticks(highest)
     axis = axis_of(bars, places, NARROWEST_ALONE if chart.is_wide else NARROWEST)
@@ -155,7 +155,6 @@ def _trace(letter: str, bars: Sequence[Bar], places: Sequence[float], colours: P
         **_common(indexes, bars, places),
         "name": f"{letter} ×{len({_owner(bar) for bar in own}):,}" if letter else "no cohort",
         "y": [bar.value for bar in own],
-        "base": [bar.start for bar in own],
         "marker": _marker(own, colours, colours.cohorts[colour(letter)] if letter else without, many=many),
         "text": ["" if many or not bar.mark else f"<b>{escape(bar.mark)}</b>" for bar in own],
         "textposition": "outside",
@@ -270,11 +269,12 @@ def _layout(axis: Axis, colours: Palette, last: float) -> dict[str, Any]:
             "tickvals": list(axis.places),
             "ticktext": list(axis.texts),
             "title": {
-                "text": f"{axis.common}…" if axis.common else "",
+                "text": f"{axis.common}*" if axis.common else "",
                 "font": tick_font,
                 "standoff": below - 24,
             },
-            "tickangle": axis.angle,
+            "tickangle": axis.angle or None,  # a phone has less room than the labels are laid out for
+            "automargin": True,
             "tickfont": tick_font,
             "range": [-0.7, last + 0.7],
             "showgrid": False,

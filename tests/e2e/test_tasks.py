@@ -82,7 +82,7 @@ def list_the_replicas_of_a_version(operator: Operator) -> None:
 
 def explain_the_short_rank(operator: Operator) -> None:
     operator.search("CP-01 median")
-    operator.sees("Most of the gap is other memory")
+    operator.sees("Most of the gap is NCCL and other processes")
 
 
 def see_what_changed(operator: Operator) -> None:

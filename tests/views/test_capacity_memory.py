@@ -1,11 +1,10 @@
 """Why a rank is short: its memory by part beside the median engine, on Capacity."""
 
-from itertools import pairwise
 from typing import Any
 
 from dashboard.fleet import Device, Replica
 from dashboard.fleet.pieces import to_plain
-from dashboard.views.blocks import Block, Chart, Columns, Paragraph, Table, Tone
+from dashboard.views.blocks import Block, Columns, Paragraph, Table, Tone
 from dashboard.views.capacity_blocks import NO_MEMORY, memory_blocks
 from dashboard.views.capacity_text import ranks_of
 from tests.builders import GIB, document, engine, fleet, memory, replica
@@ -23,38 +22,27 @@ def blocks(*odd: Replica) -> tuple[Block, ...]:
     return memory_blocks(built, "chat", ranks_of(built))
 
 
-def drawn(*odd: Replica) -> tuple[str, Chart, Table]:
+def drawn(*odd: Replica) -> tuple[str, Table]:
     text, columns = blocks(*odd)
     assert isinstance(text, Paragraph)
     assert isinstance(columns, Columns)
-    ((chart, _), (table,)) = columns.columns
-    assert isinstance(chart, Chart)
+    ((table,), _) = columns.columns
     assert isinstance(table, Table)
-    return to_plain(text.line), chart, table
+    return to_plain(text.line), table
 
 
 def test_the_shortest_rank_names_the_part_that_explains_most_of_its_gap() -> None:
-    text, chart, table = drawn(member("short", 60, non_torch=12), member("less", 80, non_torch=8))
+    text, table = drawn(member("short", 60, non_torch=12), member("less", 80, non_torch=8))
 
     assert text == "Why is short short? Another process probably holds 10.0 GiB of its device (gap: 10.0 GiB)."
-    marked = [bar for bar in chart.bars if bar.tone is Tone.WARNING]
-    assert [(bar.label, bar.mark) for bar in marked] == [("Other memory, short", "+10.0")]
-    assert [cell.text for cell in table.rows[1]] == ["Other memory", "12.0", "2.0", "10.0"]
-    assert [cell.text for cell in table.rows[6]][3] == "−10.0"
+    assert [cell.text for cell in table.rows[1]] == ["NCCL and other processes", "10.0", "12.0", "2.0"]
+    assert [cell.text for row in table.rows for cell in row if cell.tone is Tone.WARNING] == ["10.0"]
+    assert [cell.text for cell in table.rows[6]][1] == "−10.0"
     assert "-0.0" not in str(table.rows)
 
 
-def test_bars_begin_where_the_part_before_ended_and_end_at_the_memory_of_the_device() -> None:
-    _, chart, _ = drawn(member("short", 60, non_torch=12))
-    for tick in ("rank", "median"):
-        own = [bar for bar in chart.bars if bar.tick == tick]
-        assert own[0].start == 0
-        assert all(one.start + (one.value or 0) == other.start for one, other in pairwise(own))
-        assert own[-1].start + (own[-1].value or 0) == 80
-
-
 def test_without_a_part_that_explains_half_of_the_gap_the_text_says_so() -> None:
-    text, _, _ = drawn(member("short", 60, weights=32, activation=5, cuda_graph=3))
+    text, _ = drawn(member("short", 60, weights=32, activation=5, cuda_graph=3))
 
     assert text == "Why is short short? No part of the memory explains most of the gap."
 

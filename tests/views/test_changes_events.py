@@ -21,7 +21,9 @@ def event(kind: EventKind, **more: Any) -> Event:
 
 def row_of(one: Event) -> tuple[list[str], Tone]:
     """The texts of its row, and the tone of the change."""
-    table = what_happened([one], BEFORE, NOW).section.blocks[-1]
+    section = what_happened([one], BEFORE, NOW).section
+    assert section is not None
+    table = section.blocks[-1]
     assert isinstance(table, Table)
     (row,) = table.rows
     return [to_plain(cell.pieces) or cell.text for cell in row], row[1].tone
@@ -106,6 +108,7 @@ def test_the_head_counts_changes_and_gaps_apart() -> None:
     found = what_happened([event(EventKind.ADDED), gap_event(Gap(BEFORE, NOW), NOW)], BEFORE, NOW)
 
     assert found.words == "1 change and 1 gap in between"
+    assert found.section is not None
     assert found.section.title == "Events (2)"
 
 

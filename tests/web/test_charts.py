@@ -181,7 +181,7 @@ def test_what_all_names_begin_with_is_told_once(names: list[str], common: str, s
 
 
 def test_what_labels_leave_out_stands_under_the_axis() -> None:
-    assert draw(bar("<x>-1"), bar("<x>-2"))["layout"]["xaxis"]["title"]["text"] == "&lt;x&gt;-…"
+    assert draw(bar("<x>-1"), bar("<x>-2"))["layout"]["xaxis"]["title"]["text"] == "&lt;x&gt;-*"
     assert draw(bar("a"), bar("b"))["layout"]["xaxis"]["title"]["text"] == ""
 
 

@@ -67,8 +67,8 @@ MORE = (
 PART_REMEDIES = {
     MemoryPart.WEIGHTS: "Compare the model's files, `--quantization` and the parallel sizes with those of the others.",
     MemoryPart.OTHER: (
-        "Look for another process on these GPUs with `nvidia-smi`, end it and restart the replicas: what another "
-        "process takes while vLLM starts is other memory. If there is none, compare NCCL and driver."
+        "Look for another process on these GPUs with `nvidia-smi`, end it and restart the replicas: vLLM measures what "
+        "other processes hold while it starts. If there is none, compare NCCL and driver."
     ),
     MemoryPart.ACTIVATIONS: "Compare `--max-num-batched-tokens`, `--max-num-seqs` and `--limit-mm-per-prompt`.",
     MemoryPart.GRAPHS: (
@@ -289,7 +289,7 @@ def _lost(kind: _EngineKind, odd: Sequence[_OddEngine]) -> tuple[MemoryCause, ..
 
 
 def _lost_text(lost: Sequence[MemoryCause]) -> Text:
-    """Return ` Most of the gap is other memory: 11.2 GiB more than on the median engine`."""
+    """Return ` Most of the gap is NCCL and other processes: 11.2 GiB more than on the median engine`."""
     low, high = (f"{extreme(each.more for each in lost) / GIB:,.1f}" for extreme in (min, max))
     more = low if low == high else f"{low} to {high}"
     return write(f" Most of the gap is {lost[0].part}: ", value(f"{more} GiB"), " more than on the median engine.")

@@ -37,14 +37,15 @@ def draw_page() -> None:
     with draw.controls_row("controls"):
         if per != GPU:  # a GPU has memory only
             links.draw_segments("Measure", pages.MEASURE, measures)
-        st.selectbox(
-            "Requests of",
-            LENGTHS,
-            **links.bind(pages.LENGTH, default=OWN),
-            accept_new_options=True,
-            width=170,
-            help="Tokens per request. Type any number, such as 50000 or 64k.",
-        )
+        if measure == Measure.REQUESTS or length != OWN:
+            st.selectbox(
+                "Tokens per request",
+                LENGTHS,
+                **links.bind(pages.LENGTH, default=OWN),
+                accept_new_options=True,
+                width=170,
+                help="Type any number, such as 50000 or 64k. Own length: the `max_model_len` of each replica.",
+            )
         links.draw_segments("Bars per", pages.PER, PERS)
     if length != OWN and tokens is None:
         why = "is not a length in tokens, such as 32768 or 32k. Requests use each replica's own length."
