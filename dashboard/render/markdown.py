@@ -14,25 +14,7 @@ from dashboard.fleet.pieces import Piece, Style, Text
 from dashboard.render.matrix import cell_text, is_cohort
 from dashboard.render.svg import amount, bar_text
 from dashboard.rules.findings import Severity
-from dashboard.views.blocks import (
-    MOST_COLUMNS,
-    SIGNS,
-    Cell,
-    Chart,
-    DifferenceTable,
-    Entries,
-    Entry,
-    Figure,
-    Figures,
-    FleetMap,
-    Paragraph,
-    PlainBlock,
-    Section,
-    Table,
-    Tone,
-    View,
-    flat_blocks,
-)
+from dashboard.views import blocks
 from dashboard.views.context import context_line
 from dashboard.views.since import since_cell
 from dashboard.views.time_chart import TimeChart
@@ -61,7 +43,7 @@ MOST_NAMED = 5  # sections that the sentence on missing room names
 MOST_APPENDICES = 8
 RESERVE = 1_500  # characters for the end of a section, and for the sentence on what is left out
 DEEPEST = 6  # Markdown has no headings below that
-SEVERITIES = frozenset(map(Tone, Severity))
+SEVERITIES = frozenset(map(blocks.Tone, Severity))
 
 
 class _WrittenBlock(NamedTuple):
@@ -116,7 +98,7 @@ class _Comment:
         return len(shown) == len(written.items[:MOST_ITEMS])
 
 
-def to_markdown(report: View) -> str:
+def to_markdown(report: blocks.View) -> str:
     """Write a report as one comment of at most MOST_CHARACTERS characters; its last line is its context.
 
     Appendices are left out. A sentence before the last line names them, another one the sections without room.
@@ -142,42 +124,42 @@ def _named(sentence: str, titles: Sequence[str], most: int) -> list[str]:
     return [sentence.format(within(names))] if titles else []
 
 
-def _part(comment: _Comment, part: Section, level: int) -> None:
+def _part(comment: _Comment, part: blocks.Section, level: int) -> None:
     if part.title:
         heading = f"{'#' * min(level, DEEPEST)} {within(part.title)}"
         if not comment.fits(heading):
             comment.left_out.append(part.title)
             return
         comment.add(heading)
-    whole = [comment.block(_block(block, part.title)) for block in flat_blocks(part.blocks)]
+    whole = [comment.block(_block(block, part.title)) for block in blocks.flat_blocks(part.blocks)]
     if not all(whole):
         comment.left_out.append(part.title)
     for inner in part.parts:
         _part(comment, inner, level + 1)
 
 
-def _block(block: PlainBlock, under: str) -> _WrittenBlock:
+def _block(block: blocks.PlainBlock, under: str) -> _WrittenBlock:
     match block:
-        case Paragraph():
+        case blocks.Paragraph():
             return _WrittenBlock(_marked(block.tone, _line(block.line)))
-        case Figures():
+        case blocks.Figures():
             return _figures(block)
-        case Entries():
+        case blocks.Entries():
             has_findings = any(entry.tone in SEVERITIES for entry in block.items)
             return _WrittenBlock(
                 "", list(map(_entry, block.items)), "\n", "entry", "entries", is_folded=not has_findings
             )
-        case Table() | FleetMap():
-            table = block if isinstance(block, Table) else block.data
+        case blocks.Table() | blocks.FleetMap():
+            table = block if isinstance(block, blocks.Table) else block.data
             rows = [_row(map(_cell, row)) for row in table.rows]
             numbers = [column.is_number for column in table.columns]
             head = _head([within(column.title) for column in table.columns], numbers)
             return _WrittenBlock(_captioned(table.caption, under, head, table.note), rows, "\n", "row", "rows")
-        case DifferenceTable():
+        case blocks.DifferenceTable():
             return _differences(block, under)
-        case Chart() | TimeChart():
+        case blocks.Chart() | TimeChart():
             return (
-                _chart(block, under) if isinstance(block, Chart) else _WrittenBlock("")
+                _chart(block, under) if isinstance(block, blocks.Chart) else _WrittenBlock("")
             )  # tables have all of a timeline
         case _:
             assert_never(block)
@@ -198,22 +180,22 @@ def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: blocks.Cell) -> str:
     return _mark(cell.tone, cell.text) + _lettered(cell.letter, cell.whole_text)
 
 
-def _mark(tone: Tone, text: str) -> str:
+def _mark(tone: blocks.Tone, text: str) -> str:
     """Return the sign of a tone, with its word unless the text has it."""
-    if tone is Tone.PLAIN:
+    if tone is blocks.Tone.PLAIN:
         return ""
-    return f"{SIGNS[tone]} " if str(tone) in text.lower() else f"{SIGNS[tone]} {tone}: "
+    return f"{blocks.SIGNS[tone]} " if str(tone) in text.lower() else f"{blocks.SIGNS[tone]} {tone}: "
 
 
-def _marked(tone: Tone, markdown: str) -> str:
-    return _mark(tone, markdown) + markdown if tone is not Tone.PLAIN else begun(markdown)
+def _marked(tone: blocks.Tone, markdown: str) -> str:
+    return _mark(tone, markdown) + markdown if tone is not blocks.Tone.PLAIN else begun(markdown)
 
 
-def _figures(block: Figures) -> _WrittenBlock:
+def _figures(block: blocks.Figures) -> _WrittenBlock:
     labels = [within(figure.label) for figure in block.items]
     values = [_value(figure) for figure in block.items]
     notes = [within(figure.note) for figure in block.items]
@@ -222,12 +204,12 @@ def _figures(block: Figures) -> _WrittenBlock:
     )
 
 
-def _value(figure: Figure) -> str:
-    sign = f"{SIGNS[figure.tone]} " if figure.tone is not Tone.PLAIN else ""
+def _value(figure: blocks.Figure) -> str:
+    sign = f"{blocks.SIGNS[figure.tone]} " if figure.tone is not blocks.Tone.PLAIN else ""
     return f"{sign}**{within(figure.value)}**" if figure.value.strip() else sign.strip()
 
 
-def _entry(entry: Entry) -> str:
+def _entry(entry: blocks.Entry) -> str:
     side = f" ({within(entry.side_text)})" if entry.side_text else ""
     lines = "".join(f"<br>{_line(line)}" for line in entry.lines)
     head = f"- {_marked(entry.tone, _line(entry.head))}{side}{lines}"
@@ -259,33 +241,33 @@ def _piece(piece: Piece, *, may_be_code: bool) -> str:
     return f"{' ' * bool(before)}{inside}{' ' * bool(after)}"
 
 
-def _differences(table: DifferenceTable, under: str) -> _WrittenBlock:
-    columns = table.matrix.columns[:MOST_COLUMNS]
+def _differences(table: blocks.DifferenceTable, under: str) -> _WrittenBlock:
+    columns = table.matrix.columns[: blocks.MOST_COLUMNS]
     titles = ["setting", *(_title(column, table) for column in columns), *(["since"] if table.sightings else [])]
     head = _head(titles, [False] * len(titles))
-    hidden = len(table.matrix.columns) - MOST_COLUMNS
+    hidden = len(table.matrix.columns) - blocks.MOST_COLUMNS
     notes = [*table.notes, *([f"{count(hidden, 'more column')} left out."] if hidden > 0 else [])]
     rows = [_difference(row, table) for row in table.matrix.rows]
     return _WrittenBlock(_captioned(table.caption, under, head, *notes), rows, "\n", "setting", "settings")
 
 
-def _title(column: MatrixColumn, table: DifferenceTable) -> str:
+def _title(column: MatrixColumn, table: blocks.DifferenceTable) -> str:
     only = table.names.get(column.replicas[0], column.replicas[0]) if column.count == 1 else ""
     return within(f"{column.key} ×{column.count:,} {only}".strip() if is_cohort(column) else only or column.title)
 
 
-def _difference(row: MatrixRow, table: DifferenceTable) -> str:
+def _difference(row: MatrixRow, table: blocks.DifferenceTable) -> str:
     kind = table.kinds.get(row.path, "") if row.differs else ""
-    sign = f"{SIGNS[Tone(kind)]} " if kind else ""
+    sign = f"{blocks.SIGNS[blocks.Tone(kind)]} " if kind else ""
     cells = (
         f"**{within(cell_text(cell))}**" if cell.value and cell.state == "differs" else within(cell_text(cell))
-        for cell in row.cells[:MOST_COLUMNS]
+        for cell in row.cells[: blocks.MOST_COLUMNS]
     )
     since = [since_cell(table.sightings.get(row.path)).text] if table.sightings else []
     return _row([f"{sign}{within(row.path)}", *cells, *since])
 
 
-def _chart(chart: Chart, under: str) -> _WrittenBlock:
+def _chart(chart: blocks.Chart, under: str) -> _WrittenBlock:
     median = f"Median: {amount(chart.median)} {chart.unit}." if chart.median is not None else ""
     more = f"{count(chart.more, 'more bar')} left out." if chart.more else ""
     rows = [

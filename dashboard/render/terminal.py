@@ -13,21 +13,7 @@ from dashboard.fleet.formatting import end_cut
 from dashboard.fleet.pieces import Style
 from dashboard.fleet.pieces import Text as Line
 from dashboard.render.console import printed
-from dashboard.views.blocks import (
-    SIGNS,
-    Cell,
-    Entries,
-    Entry,
-    Figures,
-    FleetMap,
-    Paragraph,
-    PlainBlock,
-    Section,
-    Table,
-    Tone,
-    View,
-    flat_blocks,
-)
+from dashboard.views import blocks
 from dashboard.views.context import context_line
 
 LONGEST = 1000  # characters of one line
@@ -35,12 +21,12 @@ LONGEST_CELL = 200
 UNBROKEN, UNBROKEN_NAME = 24, 48  # characters: a column of shorter cells is never folded; the first has names
 FOLDED = 12  # characters of a folded column, at least
 INDENT = 4
-SEVERITIES = {Tone.CRITICAL: "bold red", Tone.WARNING: "bold yellow", Tone.INFO: "bold blue"}
-CELL_STYLES = {Tone.CRITICAL: "red", Tone.WARNING: "yellow", Tone.GOOD: "green"}
+SEVERITIES = {blocks.Tone.CRITICAL: "bold red", blocks.Tone.WARNING: "bold yellow", blocks.Tone.INFO: "bold blue"}
+CELL_STYLES = {blocks.Tone.CRITICAL: "red", blocks.Tone.WARNING: "yellow", blocks.Tone.GOOD: "green"}
 STYLES = {Style.PLAIN: "", Style.STRONG: "bold", Style.CODE: "cyan", Style.MUTED: "dim", Style.TAG: "dim"}
 
 
-def to_terminal(view: View, *, width: int, colour: bool) -> str:
+def to_terminal(view: blocks.View, *, width: int, colour: bool) -> str:
     """Return a view as lines of at most `width` columns. Foreign text loses its control characters."""
     parts: list[RenderableType] = [Text(end_cut(view.headline, LONGEST), "bold"), Text(end_cut(view.lead, LONGEST))]
     for section in view.parts:
@@ -50,41 +36,41 @@ def to_terminal(view: View, *, width: int, colour: bool) -> str:
     return printed(*parts, width=width, colour=colour)
 
 
-def _section(section: Section) -> Iterator[RenderableType]:
+def _section(section: blocks.Section) -> Iterator[RenderableType]:
     yield Text(f"{end_cut(section.title, LONGEST)}:", "bold")
-    for block in flat_blocks(section.blocks):
+    for block in blocks.flat_blocks(section.blocks):
         yield from _block(block)
     for below in section.parts:
         yield from _section(below)
 
 
-def _block(block: PlainBlock) -> Iterator[RenderableType]:
-    if isinstance(block, Paragraph):
+def _block(block: blocks.PlainBlock) -> Iterator[RenderableType]:
+    if isinstance(block, blocks.Paragraph):
         glyph, style = _mark(block.tone)
-        mark = Text("") if block.tone is Tone.PLAIN else Text(f"{glyph}  ", style)
+        mark = Text("") if block.tone is blocks.Tone.PLAIN else Text(f"{glyph}  ", style)
         yield _indented(mark.append_text(_line(block.line)))
-    elif isinstance(block, Figures):
+    elif isinstance(block, blocks.Figures):
         figures = (f"{each.label} {each.value}{f' ({each.note})' if each.note else ''}" for each in block.items)
         yield _indented(Text(end_cut(" · ".join(figures), LONGEST)))
-    elif isinstance(block, Entries):
+    elif isinstance(block, blocks.Entries):
         for entry in block.items:
             yield from _entry(entry)
-    elif isinstance(block, FleetMap):
+    elif isinstance(block, blocks.FleetMap):
         yield _indented(_Grid(block.data))
-    elif isinstance(block, Table):
+    elif isinstance(block, blocks.Table):
         yield _indented(_Grid(block))
         if block.note:
             yield _indented(Text(end_cut(block.note, LONGEST), "dim"))
 
 
-def _mark(tone: Tone) -> tuple[str, str]:
+def _mark(tone: blocks.Tone) -> tuple[str, str]:
     """Return the sign of a tone with the word of a severity, and its style."""
     if tone in SEVERITIES:
-        return f"{SIGNS[tone]} {tone}", SEVERITIES[tone]
-    return SIGNS[tone], "green" if tone is Tone.GOOD else "dim"
+        return f"{blocks.SIGNS[tone]} {tone}", SEVERITIES[tone]
+    return blocks.SIGNS[tone], "green" if tone is blocks.Tone.GOOD else "dim"
 
 
-def _entry(entry: Entry) -> Iterator[RenderableType]:
+def _entry(entry: blocks.Entry) -> Iterator[RenderableType]:
     glyph, style = _mark(entry.tone)
     side = f"  [{end_cut(entry.side_text, LONGEST)}]" if entry.side_text else ""
     yield _indented(Text.assemble((f"{glyph}  ", style), _line(entry.head), (side, "dim")))
@@ -102,7 +88,7 @@ def _line(line: Line) -> Text:
 class _Grid(NamedTuple):
     """A table that is laid out once its width is known."""
 
-    block: Table
+    block: blocks.Table
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         columns = list(zip(*(map(_shown, row) for row in self.block.rows), strict=True))
@@ -129,7 +115,7 @@ class _Grid(NamedTuple):
         yield table
 
 
-def _shown(cell: Cell) -> str:
+def _shown(cell: blocks.Cell) -> str:
     return end_cut(cell.whole_text, LONGEST_CELL)
 
 

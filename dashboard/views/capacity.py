@@ -11,6 +11,7 @@ from dashboard.capacity.sums import PoolCapacity
 from dashboard.fleet import Basis, formatting
 from dashboard.fleet.formatting import NOT_KNOWN, count
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
+from dashboard.views import capacity_text
 from dashboard.views.blocks import (
     Block,
     Cell,
@@ -35,29 +36,6 @@ from dashboard.views.capacity_blocks import (
     notes,
     pools_chart,
     ranks_by_pool,
-)
-from dashboard.views.capacity_text import (
-    NOT_SERVED,
-    Measure,
-    in_percent,
-    is_short,
-    lead,
-    length_words,
-    most_common_reason,
-    naive_text,
-    not_counted,
-    outlier_sentence,
-    percent,
-    pool_title,
-    pools_of,
-    rank_name,
-    ranks_of,
-    ranks_text,
-    requests_text,
-    short_device,
-    sum_text,
-    title,
-    window_texts,
 )
 from dashboard.views.context import context_of
 from dashboard.views.help import BASIS, REQUESTS, glossary
@@ -88,17 +66,17 @@ RANKS = (
     Field(
         "off",
         "Off median",
-        lambda rank: Cell(percent(rank.off), Tone.WARNING),
-        lambda rank: in_percent(rank.off),
+        lambda rank: Cell(capacity_text.percent(rank.off), Tone.WARNING),
+        lambda rank: capacity_text.in_percent(rank.off),
         key="To the median",
         unit="%",
         is_number=True,
     ),
-    Field("", "Requests", requests_text, attrgetter("requests"), is_number=True),
+    Field("", "Requests", capacity_text.requests_text, attrgetter("requests"), is_number=True),
     Field("gib", "KV GiB", "{:,.1f}", is_number=True),
     Field("naive_tokens", NAIVE, is_number=True, term="naive tokens", key="Blocks × size"),
     Field("basis", "Basis", lambda rank: rank.basis if rank.counts else f"{rank.basis}, not counted", term="basis"),
-    Field("device", "Device", lambda rank: short_device(brief(rank.device))),
+    Field("device", "Device", lambda rank: capacity_text.short_device(brief(rank.device))),
 )
 # What a bar is, as in the URL of the page.
 RANK, GPU, POOL = "DP rank", "GPU", "pool"
@@ -113,7 +91,7 @@ NAIVE_NOTE = " Pale: the naive estimate."
 def capacity_report(
     fleet: Fleet,
     pool: str | None = None,
-    measure: Measure = Measure.TOKENS,
+    measure: capacity_text.Measure = capacity_text.Measure.TOKENS,
     length: int | None = None,
     per: str = RANK,
 ) -> View:
@@ -121,11 +99,11 @@ def capacity_report(
 
     Requests have `length` tokens, or each replica's own length (None).
     """
-    drawn = Measure.GIB if per == GPU else measure  # a GPU has memory only
-    ranks = ranks_of(fleet, length, drawn)
-    sums = pools_of(fleet, ranks, length)
+    drawn = capacity_text.Measure.GIB if per == GPU else measure  # a GPU has memory only
+    ranks = capacity_text.ranks_of(fleet, length, drawn)
+    sums = capacity_text.pools_of(fleet, ranks, length)
     choices = {
-        "measure": "" if measure is Measure.TOKENS else measure.value,
+        "measure": "" if measure is capacity_text.Measure.TOKENS else measure.value,
         "length": "" if length is None else str(length),
         "per": "" if per == RANK else per,
     }
@@ -148,11 +126,11 @@ def capacity_report(
             table = ranks_table(own, f"ranks-{slug}", f"DP ranks of {brief(shown)}")
             parts.append(Section(table.name, table.caption, (table,), is_aside=True))
     held = fleet.total if pool is None else fleet.capacity[pool]
-    elsewhere = sum(is_short(rank) for rank in ranks if pool is not None and rank.pool != pool)
+    elsewhere = sum(capacity_text.is_short(rank) for rank in ranks if pool is not None and rank.pool != pool)
     return View(
         title="Capacity",
-        headline=title(ranks) if pool is None else pool_title(pool, by_pool[pool]),
-        lead=lead(ranks if pool is None else by_pool[pool], held.silent, elsewhere),
+        headline=capacity_text.title(ranks) if pool is None else capacity_text.pool_title(pool, by_pool[pool]),
+        lead=capacity_text.lead(ranks if pool is None else by_pool[pool], held.silent, elsewhere),
         context=context_of(fleet, filters=filters),
         parts=(*parts, glossary((BASIS, REQUESTS))),
     )
@@ -160,16 +138,21 @@ def capacity_report(
 
 def order_pools(fleet: Fleet) -> tuple[str, ...]:
     """Return the names of the pools, those with the most short ranks first."""
-    return tuple(ranks_by_pool(fleet, ranks_of(fleet)))
+    return tuple(ranks_by_pool(fleet, capacity_text.ranks_of(fleet)))
 
 
 def _bars(
-    fleet: Fleet, pool: str, slug: str, ranks: Sequence[Any], devices: Sequence[tuple[Any, Any]], measure: Measure
+    fleet: Fleet,
+    pool: str,
+    slug: str,
+    ranks: Sequence[Any],
+    devices: Sequence[tuple[Any, Any]],
+    measure: capacity_text.Measure,
 ) -> tuple[Block, ...]:
     if any(rank.value is not None for rank in ranks):
         head: tuple[Block, ...] = (*charts(pool, slug, ranks, BARS), quiet_paragraph(PER_RANK_NOTE))
     else:
-        why = most_common_reason(ranks) or "No engine data."
+        why = capacity_text.most_common_reason(ranks) or "No engine data."
         head = (Paragraph((Piece(f"No {measure} to draw. ", Style.STRONG), Piece(why)), Tone.UNKNOWN),)
     left: tuple[Block, ...] = (*head, *notes(fleet, pool, ranks))
     return (
@@ -190,11 +173,11 @@ def _devices(pool: str, slug: str, ranks: Sequence[Any], devices: Sequence[tuple
     return (
         chart,
         quiet_paragraph(PER_GPU_NOTE + several + left_out),
-        *(Paragraph(text) for text in not_counted(ranks)),
+        *(Paragraph(text) for text in capacity_text.not_counted(ranks)),
     )
 
 
-def _by_pool(sums: Sequence[PoolCapacity], measure: Measure) -> Section:
+def _by_pool(sums: Sequence[PoolCapacity], measure: capacity_text.Measure) -> Section:
     chart = pools_chart(sums, measure)
     if chart is None:
         return Section(
@@ -206,7 +189,7 @@ def _by_pool(sums: Sequence[PoolCapacity], measure: Measure) -> Section:
 
 
 def outlier_entries(
-    ranks: Iterable[Any], measure: Measure, most: int = MOST_OUTLIERS, *, has_pools: bool = False
+    ranks: Iterable[Any], measure: capacity_text.Measure, most: int = MOST_OUTLIERS, *, has_pools: bool = False
 ) -> tuple[Entries, ...]:
     """List outliers, the furthest first; empty where there is none. `has_pools`: each is named with its pool."""
     order = sorted((rank for rank in ranks if rank.off is not None), key=lambda rank: -abs(rank.off))
@@ -217,9 +200,13 @@ def outlier_entries(
         Field("pool", key="Pool"),
         Field("name", key="Replica"),
         Field("dp_rank", key="DP rank", is_number=True),
-        Field("value", key="Requests" if measure is Measure.REQUESTS else f"KV {measure}", is_number=True),
+        Field(
+            "value", key="Requests" if measure is capacity_text.Measure.REQUESTS else f"KV {measure}", is_number=True
+        ),
         Field("usual", key="Median", is_number=True),
-        Field("off", value=lambda rank: in_percent(rank.off), key="To the median", unit="%", is_number=True),
+        Field(
+            "off", value=lambda rank: capacity_text.in_percent(rank.off), key="To the median", unit="%", is_number=True
+        ),
     )
     caption = "Outliers among the DP ranks"
     return (Entries(tuple(items), lambda: to_data(order, fields, "outliers", caption)),) if items else ()
@@ -242,18 +229,20 @@ def pools_table(
 
     With the `ranks` of each pool it counts the short ones. Programs also read of how many ranks each sum is.
     """
-    requests = f"Requests at {length_words(length)}"
-    windows = window_texts(fleet)
+    requests = f"Requests at {capacity_text.length_words(length)}"
+    windows = capacity_text.window_texts(fleet)
 
     def short_cell(pool: PoolCapacity) -> Cell:
-        off = [rank.off for rank in ranks[pool.name] if is_short(rank)]
-        return Cell(f"{len(off):,} ({percent(min(off))})" if off else "0", Tone.WARNING if off else Tone.PLAIN)
+        off = [rank.off for rank in ranks[pool.name] if capacity_text.is_short(rank)]
+        return Cell(
+            f"{len(off):,} ({capacity_text.percent(min(off))})" if off else "0", Tone.WARNING if off else Tone.PLAIN
+        )
 
     def short_number(pool: PoolCapacity) -> int:
-        return sum(map(is_short, ranks[pool.name]))
+        return sum(map(capacity_text.is_short, ranks[pool.name]))
 
     def naive_cell(pool: PoolCapacity) -> Cell:
-        misleads, text = naive_text(pool, windows.get(pool.name, ""))
+        misleads, text = capacity_text.naive_text(pool, windows.get(pool.name, ""))
         return Cell(text, Tone.WARNING if misleads else Tone.PLAIN)
 
     fields = (
@@ -263,12 +252,12 @@ def pools_table(
             lambda pool: Cell(brief(pool.name), value=pool.name),
             link=lambda pool: page("capacity", **(choices or {}), pool=pool.name),
         ),
-        Field("ranks", "Ranks", ranks_text, is_number=True, term="DP rank"),
+        Field("ranks", "Ranks", capacity_text.ranks_text, is_number=True, term="DP rank"),
         *([Field("", "Short ranks", short_cell, short_number, is_number=True)] if ranks else []),
         Field(
             "tokens.value",
             "KV tokens",
-            lambda pool: sum_text(pool.tokens, Measure.TOKENS),
+            lambda pool: capacity_text.sum_text(pool.tokens, capacity_text.Measure.TOKENS),
             missing=NOT_KNOWN,
             is_number=True,
             term="capacity",
@@ -289,21 +278,21 @@ def pools_table(
 
 
 def _gib_cell(pool: PoolCapacity) -> Cell:
-    return Cell(sum_text(pool.gib, Measure.GIB), note=_some(pool.gib.known, pool.ranks))
+    return Cell(capacity_text.sum_text(pool.gib, capacity_text.Measure.GIB), note=_some(pool.gib.known, pool.ranks))
 
 
 def _outlier(rank: Any, *, has_pools: bool) -> Entry:
     where = f" ({brief(rank.pool or 'no pool')})" if has_pools else ""
-    name = Piece(f"{rank_name(rank)}{where}", Style.STRONG, Link(Kind.REPLICA, rank.replica))
-    return Entry(Tone.WARNING, (name, Piece(f": {outlier_sentence(rank)}")))
+    name = Piece(f"{capacity_text.rank_name(rank)}{where}", Style.STRONG, Link(Kind.REPLICA, rank.replica))
+    return Entry(Tone.WARNING, (name, Piece(f": {capacity_text.outlier_sentence(rank)}")))
 
 
 def _requests_cell(pool: PoolCapacity) -> Cell:
     if pool.ranks and pool.not_served == pool.ranks:
-        return Cell(NOT_SERVED)
-    rest = [f"{pool.not_served:,} {NOT_SERVED}"] if pool.not_served else []
+        return Cell(capacity_text.NOT_SERVED)
+    rest = [f"{pool.not_served:,} {capacity_text.NOT_SERVED}"] if pool.not_served else []
     rest += filter(None, [_some(pool.requests.known, pool.ranks - pool.not_served)])
-    return Cell(sum_text(pool.requests, Measure.REQUESTS), note=", ".join(rest))
+    return Cell(capacity_text.sum_text(pool.requests, capacity_text.Measure.REQUESTS), note=", ".join(rest))
 
 
 def _some(known: int, ranks: int) -> str:

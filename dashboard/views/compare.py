@@ -14,19 +14,7 @@ from dashboard.compare import MAJORITY, Reference, ReferenceKind, holders
 from dashboard.compare.columns import REFERENCE_NOTE, MatrixColumn
 from dashboard.compare.encoding import lookup_setting
 from dashboard.compare.inner import inner_difference
-from dashboard.fleet import Cohort, Pool, Replica, SettingValue, Source, State
-from dashboard.fleet.formatting import (
-    MOST,
-    SOME,
-    SOURCE_WORDS,
-    STATE_WORDS,
-    count,
-    iso,
-    joined,
-    setting_text,
-    shortlist,
-    whole_text,
-)
+from dashboard.fleet import Cohort, Pool, Replica, SettingValue, Source, State, formatting
 from dashboard.fleet.history import NO_SIGHTINGS, Sighting
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, join_texts, page, plain
 from dashboard.rules.findings import Finding
@@ -142,8 +130,8 @@ def chosen_report(fleet: Fleet, ids: Sequence[str], choice: SettingChoice, notes
     named = [f"{fleet.names[each]} ({pools[each]})" for each in ids]
     return View(
         title="Compare",
-        headline=f"{count(len(ids), 'replica')} compared",
-        lead=shortlist(named, MOST_CHOSEN),
+        headline=f"{formatting.count(len(ids), 'replica')} compared",
+        lead=formatting.shortlist(named, MOST_CHOSEN),
         context=context_of(fleet, filters=[(CHOSEN, ", ".join(ids)), *_filters(choice._replace(by_replica=False))]),
         parts=(
             Section(SHARING, "Prefix sharing", (_chosen_verdict(part, pool),)),
@@ -157,7 +145,7 @@ def _chosen_verdict(fleet: Fleet, pool: Pool) -> Paragraph:
     """Return whether chosen replicas share prefixes, with their names in place of letters."""
     members = {each.id: each for each in members_of(fleet, pool)}
     names = {
-        each.letter: shortlist([brief(members[replica].name) for replica in each.replicas], SOME)
+        each.letter: formatting.shortlist([brief(members[replica].name) for replica in each.replicas], formatting.SOME)
         for each in pool.cohorts
     }
     if len(set(names.values())) < len(names):  # of several replicas with one name the letter tells which
@@ -227,7 +215,7 @@ def _findings(fleet: Fleet, pool: Pool) -> Section:
     block: Block = Paragraph(plain("No findings in this pool."))
     if own:
         block = full_entries(fix_groups(own), fleet)
-    title = count(len(own), "finding") if own else "Findings"
+    title = formatting.count(len(own), "finding") if own else "Findings"
     return Section("findings", title, (block,), is_exported_only=True)
 
 
@@ -250,13 +238,13 @@ def cohorts_table(
     none = "the only cohort" if len(pool.cohorts) == 1 else "no single setting"
 
     def distinguished_by(cohort: Cohort) -> Cell:
-        settings = [f"{path} = {setting_text(*value)}" for path, value in cohort.distinguishing.items()]
-        return Cell(shortlist(settings, SOME) or none, value=tuple(settings))
+        settings = [f"{path} = {formatting.setting_text(*value)}" for path, value in cohort.distinguishing.items()]
+        return Cell(formatting.shortlist(settings, formatting.SOME) or none, value=tuple(settings))
 
     def members(cohort: Cohort) -> Cell:
         own = names_of(cohort.replicas, names)
         incomplete = f"; {len(cohort.read_in_part):,} with incomplete data" if cohort.read_in_part else ""
-        return Cell(shortlist(map(brief, own), MOST) + incomplete, value=tuple(own))
+        return Cell(formatting.shortlist(map(brief, own), formatting.MOST) + incomplete, value=tuple(own))
 
     fields = [
         Field(
@@ -279,14 +267,14 @@ def cohorts_table(
         for place, name in enumerate(Sighting._fields):
             fields.append(Field("", value=partial(_sighting_time, sightings, place), key=name))
     unread = len(pool.replicas) - sum(len(cohort.replicas) for cohort in pool.cohorts)
-    note = f"{count(unread, 'replica')} in no cohort: settings not reported." if unread else ""
+    note = f"{formatting.count(unread, 'replica')} in no cohort: settings not reported." if unread else ""
     return to_table(pool.cohorts, fields, f"cohorts-{slug}", f"Cohorts of {brief(pool.name)}", note)
 
 
 def _sighting_time(sightings: Mapping[str, Sighting], place: int, cohort: Cohort) -> str | None:
     seen = sightings.get(cohort.letter)
     time = seen[place] if seen else None
-    return iso(time) if time else None
+    return formatting.iso(time) if time else None
 
 
 MOST_TEXTS = 10  # reported texts of a value of which only a part is compared
@@ -320,13 +308,13 @@ def setting_blocks(fleet: Fleet, pool: Pool, path: str) -> tuple[Block, ...]:
 
 def cohort_blocks(fleet: Fleet, pool: Pool, own: Cohort) -> tuple[Block, ...]:
     """Return the replicas of a cohort, and the settings that distinguish it."""
-    number = Piece(count(len(own.replicas), "replica"), Style.STRONG)
+    number = Piece(formatting.count(len(own.replicas), "replica"), Style.STRONG)
     blocks: list[Block] = [
         Paragraph((cohort(own.letter, pool.name), Piece(" "), number, Piece(" of "), Piece(pool.name, Style.STRONG))),
         *since_paragraphs(cohort_sightings(fleet, pool).get(own.letter)),
     ]
     if own.distinguishing:
-        settings = "\n".join(f"{path} = {whole_text(*value)}" for path, value in own.distinguishing.items())
+        settings = "\n".join(f"{path} = {formatting.whole_text(*value)}" for path, value in own.distinguishing.items())
         label = plain("Fewest settings that distinguish it from all other cohorts")
         blocks.append(Entries((Entry(Tone.PLAIN, label, snippets=(settings,)),)))
     blocks.append(Paragraph(replica_text(own.replicas, fleet.names, MOST_NAMES)))
@@ -360,22 +348,22 @@ def _value_entry(
     letters = [each.letter for each in pool.cohorts if not keys.isdisjoint(each.documents)]
     head: Text = (
         *(piece for letter in letters for piece in (cohort(letter, pool.name), Piece(" "))),
-        Piece(count(len(own), "replica"), Style.STRONG),
+        Piece(formatting.count(len(own), "replica"), Style.STRONG),
     )
     known = {sources[key] for key in keys if key in sources}
     if known:
-        words = joined([SOURCE_WORDS[source] for source in Source if source in known])
+        words = formatting.joined([formatting.SOURCE_WORDS[source] for source in Source if source in known])
         head = (*head, Piece(f" · reported by {words}", Style.MUTED))
     names = {replica.id: replica.name for replica in own}
     lines = [replica_text(names, names, MOST_NAMES)]
-    if state := STATE_WORDS.get(value.state):
+    if state := formatting.STATE_WORDS.get(value.state):
         return Entry(Tone.PLAIN, head, lines=(plain(state), *lines))
     origins = Counter(origin_text(path, value, replica) for replica in own)
     lines.append(plain(f"Origin: {origins_text(origins.most_common())}."))
     if majority is not None and (inside := inner_difference(majority.value, value.value)):
         lines.append(plain(f"Compared with the majority: {inside}."))
-    snippets = [whole_text(*value)]
+    snippets = [formatting.whole_text(*value)]
     if reported := sorted({replica.identity[path].value for replica in own if path in replica.identity}):
-        snippets.append("\n".join(whole_text(text, State.REPORTED) for text in reported[:MOST_TEXTS]))
+        snippets.append("\n".join(formatting.whole_text(text, State.REPORTED) for text in reported[:MOST_TEXTS]))
         lines.append(plain("Only the part shown first is compared; the second is as reported."))
     return Entry(Tone.PLAIN, head, lines=tuple(lines), snippets=tuple(snippets))

@@ -23,26 +23,10 @@ from dashboard.fleet.pieces import (
 )
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Evidence, Finding, OutcomeKind, Remedy, Severity
-from dashboard.views import pages
+from dashboard.views import finding_list, pages
 from dashboard.views.blocks import Banner, Block, Cell, Column, Entries, Entry, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
 from dashboard.views.excluded import ignored_blocks, ignored_table, suppressed_blocks
-from dashboard.views.finding_list import (
-    EITHER,
-    NO_NOTES,
-    FindingFilter,
-    FindingList,
-    ListedFinding,
-    finding_anchor,
-    fix_groups,
-    full_entries,
-    group_findings,
-    has_alternatives,
-    list_findings,
-    newest_of,
-    row_entries,
-    text_of,
-)
 from dashboard.views.finding_text import (
     FINDINGS,
     SNIPPETS,
@@ -85,15 +69,15 @@ PAGES = {"engines": pages.CAPACITY, "devices": pages.CAPACITY, "replicas": pages
 Choices = tuple[tuple[str, str], ...]  # parameters of the URL that links keep
 
 
-EVERYTHING = FindingFilter()
+EVERYTHING = finding_list.FindingFilter()
 MOST_TABLE_ROWS = 2_000  # of the table of all findings
 MOST_ENTRIES = 200  # of one severity in an export
 MOST_ROWS = 40  # of the list on the page: filters narrow it
 
 
-def findings_report(fleet: Fleet, chosen: FindingFilter = EVERYTHING) -> View:
+def findings_report(fleet: Fleet, chosen: finding_list.FindingFilter = EVERYTHING) -> View:
     """Return the export: all findings that match, with cause and fix."""
-    known = list_findings(fleet)
+    known = finding_list.list_findings(fleet)
     found = list(filter(chosen.matches, known.active))
     hidden = (
         f" {count(len(found), 'finding')} of {len(known.active):,} shown." if len(found) < len(known.active) else ""
@@ -118,27 +102,27 @@ def findings_report(fleet: Fleet, chosen: FindingFilter = EVERYTHING) -> View:
 
 
 def list_section(
-    known: FindingList,
-    found: Sequence[ListedFinding],
+    known: finding_list.FindingList,
+    found: Sequence[finding_list.ListedFinding],
     choices: tuple[tuple[str, str], ...],
     opened: str | None,
 ) -> Section:
     """Return the list on the page. `found` are the findings that match, `choices` what links keep of the URL."""
-    groups = group_findings(found)
+    groups = finding_list.group_findings(found)
     total = len(known.active)
     shown = f"{len(found):,} of {count(total, 'finding')} shown" if len(found) < total else count(total, "finding")
     together = f" in {count(len(groups), 'entry', 'entries')}" if len(groups) < len(found) else ""
     left = len(groups) - MOST_ROWS
     more = f" {left:,} more entries not shown: use the filters." if left > 0 else ""
-    entries = row_entries(groups[:MOST_ROWS], known.names, choices, opened)
+    entries = finding_list.row_entries(groups[:MOST_ROWS], known.names, choices, opened)
     return Section("findings", "", (entries, Paragraph((Piece(f"{shown}{together}.{more}", Style.MUTED),))))
 
 
 def severity_parts(
-    listed: Sequence[ListedFinding],
+    listed: Sequence[finding_list.ListedFinding],
     fleet: Fleet,
-    notes: Mapping[str, Note] = NO_NOTES,
-    before_notes: Mapping[str, Note] = NO_NOTES,
+    notes: Mapping[str, Note] = finding_list.NO_NOTES,
+    before_notes: Mapping[str, Note] = finding_list.NO_NOTES,
 ) -> list[Section]:
     """Return a section for each severity with findings; those with the same cause and fix are one entry.
 
@@ -147,22 +131,22 @@ def severity_parts(
     parts = []
     for severity in Severity:
         own = [each for each in listed if each.finding.severity is severity]
-        groups = fix_groups(own)
+        groups = finding_list.fix_groups(own)
         if not groups:
             continue
         left = sum(map(len, groups[MOST_ENTRIES:]))
         more = [Paragraph(plain(f"And {count(left, 'more finding')}."))] if left else []
         distinct = f" ({len(groups):,} distinct)" if len(groups) < len(own) else ""
         title = f"{count(len(own), *SEVERITY_TERMS[severity])}{distinct}"
-        entries = full_entries(groups[:MOST_ENTRIES], fleet, own, notes, before_notes)
+        entries = finding_list.full_entries(groups[:MOST_ENTRIES], fleet, own, notes, before_notes)
         parts.append(Section(f"severity-{severity}", title, (entries, *more)))
     return parts
 
 
-def findings_table(known: FindingList) -> Table:
+def findings_table(known: finding_list.FindingList) -> Table:
     """Return all active findings, a row each, the worst first."""
 
-    def replicas_of(row: ListedFinding) -> str:
+    def replicas_of(row: finding_list.ListedFinding) -> str:
         return shortlist(map(brief, names_of(row.finding.replicas, known.names)), MOST_NAMED)
 
     has_since = any(each.sighting for each in known.active)
@@ -180,7 +164,7 @@ def findings_table(known: FindingList) -> Table:
     return replace(table, for_programs=lambda: findings_data(found, known.names, known.sightings))
 
 
-def _none(fleet: Fleet, known: FindingList) -> Section:
+def _none(fleet: Fleet, known: finding_list.FindingList) -> Section:
     if known.active:
         text, tone = f"The filters hide all {count(len(known.active), 'finding')}.", Tone.PLAIN
     elif is_clean(fleet):
@@ -190,7 +174,9 @@ def _none(fleet: Fleet, known: FindingList) -> Section:
     return Section("findings", "Findings", (Paragraph(plain(text), tone),))
 
 
-def finding_section(fleet: Fleet, known: FindingList, listed: ListedFinding, choices: Choices) -> Section:
+def finding_section(
+    fleet: Fleet, known: finding_list.FindingList, listed: finding_list.ListedFinding, choices: Choices
+) -> Section:
     """Return all about one finding, the fix first. Links within the page keep the `choices` of the URL.
 
     Those of the same rule and cause are listed with their values and replicas.
@@ -212,9 +198,9 @@ def finding_section(fleet: Fleet, known: FindingList, listed: ListedFinding, cho
     if finding.rule in BY_ID:
         parts.append(rule_section(BY_ID[finding.rule], finding.context))
     shared = trait_paragraphs(fleet, finding.replicas, finding.pools) if not group[1:] else []
-    since = since_paragraphs(newest_of(group))
+    since = since_paragraphs(finding_list.newest_of(group))
     blocks = (_banner(found, choices), *since, *_replicas(found, known), *shared)
-    return Section(finding_anchor(listed.key), "", (*blocks, *_remarks(fleet, finding)), tuple(parts))
+    return Section(finding_list.finding_anchor(listed.key), "", (*blocks, *_remarks(fleet, finding)), tuple(parts))
 
 
 def missing_finding(choices: Choices) -> Paragraph:
@@ -223,7 +209,7 @@ def missing_finding(choices: Choices) -> Paragraph:
     return Paragraph(text, Tone.INFO)
 
 
-def replica_text(replicas: Iterable[str], known: FindingList, most: int) -> Text:
+def replica_text(replicas: Iterable[str], known: finding_list.FindingList, most: int) -> Text:
     """Return replicas by cohort, a line each: letter, number, the first `most` names, and a link to the rest.
 
     A cohort with one replica always has its name.
@@ -262,10 +248,12 @@ def _rest(letter: str, pool_name: str, number: int, *, is_first: bool) -> Text:
 
 def _banner(found: Sequence[Finding], choices: Choices) -> Banner:
     line = (Piece(rule_title(found[0].rule), Style.MUTED), *tags(found[0]))
-    return Banner(Tone(found[0].severity), line, text_of(found), Link(Kind.PAGE, pages.FINDINGS, choices=choices))
+    return Banner(
+        Tone(found[0].severity), line, finding_list.text_of(found), Link(Kind.PAGE, pages.FINDINGS, choices=choices)
+    )
 
 
-def _replicas(found: Sequence[Finding], known: FindingList) -> tuple[Block, ...]:
+def _replicas(found: Sequence[Finding], known: finding_list.FindingList) -> tuple[Block, ...]:
     """Return the replicas of findings with their pools, by cohort where they are of one finding, and their names."""
     ids = list(dict.fromkeys(each for finding in found for each in finding.replicas))
     pools = shortlist_texts([(pool(each, brief(each)),) for each in pools_of(found)], MOST_POOLS)
@@ -280,7 +268,7 @@ def _replicas(found: Sequence[Finding], known: FindingList) -> tuple[Block, ...]
     )
 
 
-def _group_table(group: Sequence[ListedFinding], choices: Choices) -> Table:
+def _group_table(group: Sequence[finding_list.ListedFinding], choices: Choices) -> Table:
     """Return findings of one rule and cause with their values, each with a link to it."""
     fields = (
         Field(
@@ -307,7 +295,7 @@ def _remarks(fleet: Fleet, finding: Finding) -> list[Paragraph]:
     return [*paragraphs, *(Paragraph(plain(text), tone) for text, tone in zip(texts, tones, strict=True))]
 
 
-def evidence_blocks(fleet: Fleet, known: FindingList, finding: Finding) -> tuple[Block, ...]:
+def evidence_blocks(fleet: Fleet, known: finding_list.FindingList, finding: Finding) -> tuple[Block, ...]:
     """Return the values with their replicas; values that differ from a reference have the tone of the finding."""
     by_path: dict[str, list[Evidence]] = defaultdict(list)
     for each in finding.evidence:
@@ -364,7 +352,7 @@ def _value(evidence: Evidence) -> Text:
     return (Piece(text, Style.CODE), *unset, *tag)
 
 
-def _source(evidence: Evidence, known: FindingList) -> Text:
+def _source(evidence: Evidence, known: finding_list.FindingList) -> Text:
     holder = "the router (fleet.yaml)" if evidence.holder == ROUTER else brief(evidence.holder)
     comment = f"“{middle_cut(one_line(evidence.comment), LONGEST_VALUE)}”" if evidence.comment else ""
     most = MOST_OF_REFERENCE if evidence.is_reference else MOST_ODD
@@ -376,7 +364,7 @@ def _remedy(remedy: Remedy) -> tuple[Block, ...]:
     items = tuple(
         Entry(Tone.PLAIN, (Piece(SNIPPETS[each.kind], Style.MUTED),), snippets=(each.text,)) for each in remedy.snippets
     )
-    either = [Paragraph(plain(EITHER))] if has_alternatives(remedy) else []
+    either = [Paragraph(plain(finding_list.EITHER))] if finding_list.has_alternatives(remedy) else []
     return (Paragraph(with_code(remedy.sentence)), *either, *([Entries(items)] if items else []))
 
 

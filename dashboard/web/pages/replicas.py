@@ -4,18 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard.fleet.formatting import count, one_line
-from dashboard.views import pages
-from dashboard.views.replicas import (
-    SORTED_BY,
-    SORTS,
-    TABLE,
-    TITLES,
-    ReplicaChoice,
-    chosen_rows,
-    replica_keys,
-    replica_rows,
-    replicas_report,
-)
+from dashboard.views import pages, replicas
 from dashboard.views.table import ASCENDING, DESCENDING, REVERSED, sort_name
 from dashboard.web import draw, empty, filter_box, links, share, state
 from dashboard.web.state import shared
@@ -24,26 +13,28 @@ from dashboard.web.tables import ARROWS
 WORST_FIRST = ""  # no sort in the URL
 
 
-known_rows = shared(max_entries=4, has_times=True)(replica_rows)
+known_rows = shared(max_entries=4, has_times=True)(replicas.replica_rows)
 
 
-def choose(rows: pd.DataFrame) -> ReplicaChoice:
+def choose(rows: pd.DataFrame) -> replicas.ReplicaChoice:
     """Draw the search box with its filters, the sort and the columns, and return the choice."""
-    sorts, picked = [WORST_FIRST, *SORTS], list[str]()
+    sorts, picked = [WORST_FIRST, *replicas.SORTS], list[str]()
 
     def draw_more() -> None:
         st.selectbox("Sort", sorts, **links.bind(pages.SORT, sorts), format_func=_sort_text)
-        bound = links.bind_several(pages.COLUMNS, TITLES[1:])
-        picked.extend(st.multiselect("Columns", TITLES[1:], **bound, format_func=one_line, placeholder="usual"))
+        bound = links.bind_several(pages.COLUMNS, replicas.TITLES[1:])
+        picked.extend(
+            st.multiselect("Columns", replicas.TITLES[1:], **bound, format_func=one_line, placeholder="usual")
+        )
 
-    search = filter_box.draw_box(replica_keys(rows), "state:down version:0.32", draw_more)
-    return ReplicaChoice(search, links.scope(), links.read_choice(pages.SORT, sorts), tuple(picked))
+    search = filter_box.draw_box(replicas.replica_keys(rows), "state:down version:0.32", draw_more)
+    return replicas.ReplicaChoice(search, links.scope(), links.read_choice(pages.SORT, sorts), tuple(picked))
 
 
 def _sort_text(sort: str) -> str:
     if sort == WORST_FIRST:
         return "problems first"
-    title = next(each for each in SORTED_BY if sort_name(each) == sort.removeprefix(REVERSED))
+    title = next(each for each in replicas.SORTED_BY if sort_name(each) == sort.removeprefix(REVERSED))
     return f"{title} {ARROWS[DESCENDING if sort.startswith(REVERSED) else ASCENDING]}"
 
 
@@ -52,14 +43,14 @@ def draw_page() -> None:
     head = st.container()
     rows = known_rows(fleet)
     choice = choose(rows)
-    view = replicas_report(fleet, choice, rows=rows)
-    shown = chosen_rows(rows, choice)
+    view = replicas.replicas_report(fleet, choice, rows=rows)
+    shown = replicas.chosen_rows(rows, choice)
     with head:
         draw.draw_head(view)
     share.offer(lambda: view)
     if shown.empty:
-        hidden = len(chosen_rows(rows, ReplicaChoice(pool=choice.pool)))
+        hidden = len(replicas.chosen_rows(rows, replicas.ReplicaChoice(pool=choice.pool)))
         empty.filter_hides_all(f"{count(hidden, 'replica')} hidden.", links.to(pages.REPLICAS))
         return
-    (table,) = (each for each in view.parts if each.anchor == TABLE)
+    (table,) = (each for each in view.parts if each.anchor == replicas.TABLE)
     draw.open_link(draw.draw_blocks(table.blocks, "replicas"))
