@@ -110,10 +110,8 @@ class HtmlWriter:
             return Markup("\n").join(self.blocks(column, under) for column in block.columns)
         if isinstance(block, DifferenceTable):
             return self._differences(block, under)
-        if isinstance(block, Chart):
+        if isinstance(block, Chart | TimeChart):
             return _chart(block, under)
-        if isinstance(block, TimeChart):
-            return _time_chart(block, under)
         if isinstance(block, Table):
             return self._call("table", block, under)
         return self._call(type(block).__name__.lower(), block)
@@ -254,17 +252,16 @@ def _widths(table: Table) -> Markup:
     return Markup().join(Markup('<col style="--w:{:.1f}%">').format(100 * need / sum(needs)) for need in needs)
 
 
-def _chart(chart: Chart, under: str) -> Markup:
+def _chart(chart: Chart | TimeChart, under: str) -> Markup:
     caption = "" if chart.title == under else Markup("<figcaption>{}</figcaption>").format(_clean(chart.title))
-    more = Markup('<p class="foot">{} left out.</p>').format(count(chart.more, "more bar")) if chart.more else ""
-    drawn = Markup("".join(to_svgs(chart)))  # noqa: S704  # every text in it is escaped
-    return Markup('<figure class="chart">{}<div class="drawing">{}</div>{}</figure>').format(caption, drawn, more)
-
-
-def _time_chart(chart: TimeChart, under: str) -> Markup:
-    caption = "" if chart.title == under else Markup("<figcaption>{}</figcaption>").format(_clean(chart.title))
-    drawn = Markup(draw_times(chart))  # noqa: S704  # every text in it is escaped
-    return Markup('<figure class="chart">{}<div class="drawing times">{}</div></figure>').format(caption, drawn)
+    css, drawn, more = "drawing times", "", ""
+    if isinstance(chart, TimeChart):
+        drawn = draw_times(chart)
+    else:
+        css, drawn = "drawing", "".join(to_svgs(chart))
+        more = Markup('<p class="foot">{} left out.</p>').format(count(chart.more, "more bar")) if chart.more else ""
+    inside = Markup(drawn)  # noqa: S704  # every text in it is escaped
+    return Markup('<figure class="chart">{}<div class="{}">{}</div>{}</figure>').format(caption, css, inside, more)
 
 
 def every_section(sections: Iterable[Section]) -> Iterator[Section]:

@@ -47,14 +47,13 @@ SEVERITIES = frozenset(map(blocks.Tone, Severity))
 
 
 class _WrittenBlock(NamedTuple):
-    """A block: its head, items of which the last ones may be left out, how they are joined, and what they are.
+    """A block: its head, items of which the last ones may be left out, a line each, and what they are.
 
     Findings are never folded.
     """
 
     head: str
     items: Sequence[str] = ()
-    joint: str = "\n"
     noun: str = ""
     plural: str = ""
     is_folded: bool = True  # when it is long
@@ -82,7 +81,7 @@ class _Comment:
         shown: list[str] = []
         length = len(written.head)
         for item in written.items[:MOST_ITEMS]:
-            length += len(item) + len(written.joint)
+            length += len(item) + 1
             if length + RESERVE > self._room * SHARE:
                 break
             shown.append(item)
@@ -90,7 +89,7 @@ class _Comment:
             return False
         hidden = len(written.items) - len(shown)
         more = [f"and {count(hidden, f'more {written.noun}', f'more {written.plural}')}"] if hidden else []
-        body = written.joint.join([*([written.head] if written.head else []), *shown])
+        body = "\n".join([*([written.head] if written.head else []), *shown])
         folded = written.is_folded and len(written.items) > LONG_LIST
         summary = f"<details><summary>{count(len(written.items), written.noun, written.plural)}</summary>"
         for each in [summary, body, *more, "</details>"] if folded else [body, *more]:
@@ -146,15 +145,13 @@ def _block(block: blocks.PlainBlock, under: str) -> _WrittenBlock:
             return _figures(block)
         case blocks.Entries():
             has_findings = any(entry.tone in SEVERITIES for entry in block.items)
-            return _WrittenBlock(
-                "", list(map(_entry, block.items)), "\n", "entry", "entries", is_folded=not has_findings
-            )
+            return _WrittenBlock("", list(map(_entry, block.items)), "entry", "entries", is_folded=not has_findings)
         case blocks.Table() | blocks.FleetMap():
             table = block if isinstance(block, blocks.Table) else block.data
             rows = [_row(map(_cell, row)) for row in table.rows]
             numbers = [column.is_number for column in table.columns]
             head = _head([within(column.title) for column in table.columns], numbers)
-            return _WrittenBlock(_captioned(table.caption, under, head, table.note), rows, "\n", "row", "rows")
+            return _WrittenBlock(_captioned(table.caption, under, head, table.note), rows, "row", "rows")
         case blocks.DifferenceTable():
             return _differences(block, under)
         case blocks.Chart() | TimeChart():
@@ -213,7 +210,7 @@ def _entry(entry: blocks.Entry) -> str:
     side = f" ({within(entry.side_text)})" if entry.side_text else ""
     lines = "".join(f"<br>{_line(line)}" for line in entry.lines)
     head = f"- {_marked(entry.tone, _line(entry.head))}{side}{lines}"
-    pasted = ["\n".join(f"  {line}" for line in fenced(each, "").split("\n")) for each in entry.snippets]
+    pasted = ["\n".join(f"  {line}" for line in fenced(each).split("\n")) for each in entry.snippets]
     noted = [f"  > {_line(line)}" for line in entry.notes]
     return "\n\n".join([head, *pasted, *noted]) + ("\n" if pasted or noted else "")
 
@@ -248,7 +245,7 @@ def _differences(table: blocks.DifferenceTable, under: str) -> _WrittenBlock:
     hidden = len(table.matrix.columns) - blocks.MOST_COLUMNS
     notes = [*table.notes, *([f"{count(hidden, 'more column')} left out."] if hidden > 0 else [])]
     rows = [_difference(row, table) for row in table.matrix.rows]
-    return _WrittenBlock(_captioned(table.caption, under, head, *notes), rows, "\n", "setting", "settings")
+    return _WrittenBlock(_captioned(table.caption, under, head, *notes), rows, "setting", "settings")
 
 
 def _title(column: MatrixColumn, table: blocks.DifferenceTable) -> str:
@@ -275,7 +272,7 @@ def _chart(chart: blocks.Chart, under: str) -> _WrittenBlock:
         for bar in chart.bars
     ]
     head = _head(["", within(chart.unit), ""], [False, True, False])
-    return _WrittenBlock(_captioned(chart.title, under, head, median, more), rows, "\n", "bar", "bars")
+    return _WrittenBlock(_captioned(chart.title, under, head, median, more), rows, "bar", "bars")
 
 
 def _lettered(letter: str, text: str) -> str:
@@ -299,9 +296,9 @@ def begun(markdown: str) -> str:
     return _BEGINS.sub(lambda found: f"{found[1] or ''}\\", markdown.lstrip())
 
 
-def fenced(text: str, language: str) -> str:
+def fenced(text: str) -> str:
     """Return text as a block of code; the fence is longer than any run of backticks in it."""
     longest = max(map(len, _BACKTICKS.findall(text)), default=0)
     fence = "`" * max(3, longest + 1)
     lines = "\n".join(end_cut(line, LONGEST) for line in text.splitlines())
-    return f"{fence}{language}\n{lines}\n{fence}"
+    return f"{fence}\n{lines}\n{fence}"

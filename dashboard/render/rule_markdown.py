@@ -46,7 +46,6 @@ def rule_page(rule: Rule) -> str:
 
 
 def headline(rule: Rule) -> str:
-    """Return the first paragraph of the problem."""
     return rule.page.problem.split("\n\n")[0]
 
 

@@ -12,9 +12,9 @@ from dashboard.rules.catalogue import places
 from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
 from dashboard.views.excluded import LONGEST_REASON, is_locked, list_reasons, no_list_read
 from dashboard.views.finding_text import answered, first_names, severity_counts
+from dashboard.views.summary import SEVERITY_TERMS
 
 PASSED, FOUND, UNREAD = 0, 1, 3  # 2 is wrong usage
-LABELS = {Severity.CRITICAL: "critical finding", Severity.WARNING: "warning", Severity.INFO: "info finding"}
 BASELINE_RULE = deviates_from_baseline.id
 MOST_NAMED = 5  # of one severity that the sentence names
 LONGEST_NAME = 80  # characters
@@ -132,7 +132,7 @@ def _not_compared(outcome: Outcome, file: str) -> Iterator[str]:
 def _listed(failed: Sequence[Finding]) -> str:
     """Return `3 critical findings (RT-01 in chat, RT-05 in chat x2) and 1 warning (CO-02 in chat)`."""
     parts = []
-    for severity, noun in LABELS.items():
+    for severity, noun in SEVERITY_TERMS.items():
         places = Counter(_place(each) for each in failed if each.severity is severity)
         if not places:
             continue

@@ -192,7 +192,6 @@ class Table:
 
     @property
     def data(self) -> Table:
-        """Return the table for programs."""
         return self.for_programs() if self.for_programs else self
 
 

@@ -273,7 +273,6 @@ def replicas_table(changes: Changes, sides: SideLinks) -> Table:
 
 
 def settings_table(groups: Sequence[SettingGroup], sides: SideLinks) -> Table:
-    """Return every setting that changed, group by group."""
     rows = [
         (each.pools[1], change.path, change.before, change.after, names_of(each.replicas, sides.names))
         for each in groups
@@ -341,7 +340,6 @@ def ranks_table(ranks: Iterable[RankChange], sides: SideLinks) -> Table:
 
 
 def one_sided_table(settings: SettingChanges, sides: SideLinks) -> Table:
-    """Return the settings that only one side reports, for programs."""
     fields = (
         Field("", value=lambda row: row[0], key="change"),
         Field("", value=lambda row: text.pool_name(row[1].pools[1]), key="pool"),

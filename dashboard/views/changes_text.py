@@ -268,7 +268,6 @@ def cohorts_text(group: SettingGroup) -> str:
 
 
 def restarts_text(group: SettingGroup) -> str:
-    """Return how many replicas of a group restarted."""
     number = len(group.replicas)
     if group.restarted == number:
         return "Restarted." if number == 1 else "All restarted."

@@ -45,7 +45,7 @@ def check_view(fleet: Fleet, left_out: str = "") -> View:
         for finding, earlier in finding_text.with_earlier(inspection.findings)
     ]
     sections = [
-        Section(f"severity-{severity}", count(len(own), *SEVERITY_TERMS[severity]), (Entries(own),))
+        Section(f"severity-{severity}", count(len(own), SEVERITY_TERMS[severity]), (Entries(own),))
         for severity in Severity
         if (own := tuple(entry for each, entry in entries if each is severity))
     ]

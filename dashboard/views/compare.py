@@ -227,7 +227,6 @@ def sharing_band(fleet: Fleet, pool: Pool) -> Paragraph:
 
 
 def sharing_kind(fleet: Fleet, pool: Pool) -> str:
-    """Return the severity of the verdict on sharing."""
     return sharing_severity(fleet.sharing[pool.name], worst_by_path(fleet.inspection, pool.name))
 
 

@@ -96,7 +96,6 @@ def short_parts(context: Context) -> tuple[str, ...]:
 
 
 def context_line(context: Context) -> str:
-    """Return the context on one line."""
     return " · ".join(context_parts(context))
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from fnmatch import fnmatchcase
 from functools import partial
+from operator import attrgetter
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare.cohorts import NAMING
@@ -73,7 +74,7 @@ def suppressed_blocks(fleet: Fleet, known: FindingList) -> tuple[Block, ...]:
     notes: tuple[Block, ...] = (*expired, *(Paragraph(plain(note), Tone.WARNING) for note in warnings))
     if not known.suppressed:
         return (Paragraph(plain("No suppressed findings.")), *notes)
-    found = sorted(known.suppressed, key=lambda each: _texts(each.finding)[1])
+    found = sorted(known.suppressed, key=attrgetter("finding.suppression.until"))
     fields = [
         Field(
             "",
@@ -83,10 +84,10 @@ def suppressed_blocks(fleet: Fleet, known: FindingList) -> tuple[Block, ...]:
             link=lambda row: Link(Kind.FINDING, row.key),
         ),
         Field("", "Where", lambda row: _where(row.finding, known.names)),
-        Field("", "Suppressed by", lambda row: _texts(row.finding)[0]),
-        Field("", "Until", lambda row: _texts(row.finding)[1]),
-        Field("", "Reason", lambda row: _texts(row.finding)[2]),
-        Field("", "File", lambda row: _texts(row.finding)[3] or fleet.policy.file),
+        Field("", "Suppressed by", lambda row: brief(row.finding.suppression.owner)),
+        Field("", "Until", lambda row: f"{row.finding.suppression.until}"),
+        Field("", "Reason", lambda row: one_line(row.finding.suppression.reason)),
+        Field("", "File", lambda row: row.finding.suppression.file or fleet.policy.file),
     ]
     if any(each.sighting for each in found):
         fields.append(Field("", SINCE.title, lambda row: since_cell(row.sighting)))
@@ -150,11 +151,6 @@ def _where(finding: Finding, names: Mapping[str, str]) -> str:
     in_order = [brief(name) for each in finding.cohorts for name in names_of(each.replicas, names)]
     many = "" if are_few(finding) else shortlist(in_order, MOST)
     return " · ".join(filter(None, (where_of(finding), to_plain(side_of([finding], names)), many)))
-
-
-def _texts(finding: Finding) -> tuple[str, str, str, str]:
-    by = finding.suppression
-    return (brief(by.owner), f"{by.until}", one_line(by.reason), by.file) if by else ("", "", "", "")
 
 
 def _expired(findings: Iterable[Finding], known: FindingList) -> Iterator[Entries]:

@@ -90,7 +90,6 @@ class FindingFilter(NamedTuple):
         return [(key, iso(each) if isinstance(each, datetime) else each) for key, each in known if each]
 
     def matches(self, listed: ListedFinding) -> bool:
-        """Return whether a finding passes."""
         finding, search = listed.finding, self.search
         return (
             search.allows("severity", finding.severity)

@@ -137,7 +137,7 @@ def severity_parts(
         left = sum(map(len, groups[MOST_ENTRIES:]))
         more = [Paragraph(plain(f"And {count(left, 'more finding')}."))] if left else []
         distinct = f" ({len(groups):,} distinct)" if len(groups) < len(own) else ""
-        title = f"{count(len(own), *SEVERITY_TERMS[severity])}{distinct}"
+        title = f"{count(len(own), SEVERITY_TERMS[severity])}{distinct}"
         entries = finding_list.full_entries(groups[:MOST_ENTRIES], fleet, own, notes, before_notes)
         parts.append(Section(f"severity-{severity}", title, (entries, *more)))
     return parts

@@ -18,11 +18,7 @@ from dashboard.views.names import brief
 NO_PAIR = "No prefill pool has a decode pool of the same model."
 NO_REPLICA = "No replica reports its configuration."
 NO_RULE = "No rule was evaluated"
-SEVERITY_TERMS = {
-    Severity.CRITICAL: ("critical finding", "critical findings"),
-    Severity.WARNING: ("warning", "warnings"),
-    Severity.INFO: ("info finding", "info findings"),
-}
+SEVERITY_TERMS = {Severity.CRITICAL: "critical finding", Severity.WARNING: "warning", Severity.INFO: "info finding"}
 
 
 class RuleCoverage(NamedTuple):

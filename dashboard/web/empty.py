@@ -24,7 +24,6 @@ _guide = markup.component("guide", "guide.js", css="surface")
 
 
 def nothing_configured() -> None:
-    """Draw how to begin without any target."""
     _draw(
         "No replicas configured",
         "List your vLLM servers in <code>fleet.yaml</code>, which is read again when it changes. "

@@ -105,7 +105,7 @@ def tally_glyphs(tally: Tally) -> str:
     return " ".join(
         link(
             links.to(pages.FINDINGS, search=write_filter("severity", severity)),
-            f'<span aria-hidden="true" title="{(words := count(number, *SEVERITY_TERMS[severity]))}">'
+            f'<span aria-hidden="true" title="{(words := count(number, SEVERITY_TERMS[severity]))}">'
             f"{glyph(severity)}{bold(f'{number:,}')}</span>{said(words)}",
             css="count",
         )

@@ -39,7 +39,6 @@ class FleetMetrics(Collector):
         self._admitted: dict[str, datetime] = {}  # within the last hour, without those of the first poll
 
     def text(self) -> bytes:
-        """Return the metrics in Prometheus text format."""
         return generate_latest(self)
 
     def label(self, names: Sequence[str], now: datetime) -> Callable[[str | None], str]:

@@ -23,7 +23,6 @@ BY_URGENCY = ""  # no sort in the URL
 
 @shared(max_entries=8, has_times=True)
 def overview_view(fleet: Fleet, sort: str, pool: str | None) -> View:
-    """Return the view of a fleet, or of one pool."""
     if pool is None:
         return overview_report(fleet, sort)
     part = replace(only_scope(fleet, pool), plan=plan_of(fleet).of_pool(pool, fleet.replicas))

@@ -151,7 +151,6 @@ def report(fleet: Fleet, last: LastReview, recency: Recency) -> View:
 
 
 def draw_controls(fleet: Fleet) -> None:
-    """Draw how notes are taken."""
     stored = state.stored()
     unread = stored.problem if stored else ""
     with st.container(key="review_controls", horizontal=True, vertical_alignment="center", gap="small"):
