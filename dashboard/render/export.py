@@ -46,7 +46,7 @@ class Format(StrEnum):
 
     @property
     def label(self) -> str:
-        return "Markdown" if self is Format.MARKDOWN else self.upper()
+        return {Format.MARKDOWN: "Markdown", Format.CSV: "CSV (zip)", Format.SVG: "SVG (zip)"}.get(self, self.upper())
 
     @property
     def suffix(self) -> str:

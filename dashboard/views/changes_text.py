@@ -123,7 +123,7 @@ def _change(event: Event) -> Cell:
         words = OF_FINDINGS[event.kind]
         if _is_suppression(event):
             words = "Finding suppressed" if event.is_suppressed else "Suppression ended"
-        return Cell(words, Tone.PLAIN if event.is_suppressed else tone)
+        return Cell(words, Tone.PLAIN if event.is_suppressed or _is_suppression(event) else tone)
     return Cell(f"{count(len(event.replicas), 'replica')} {OF_REPLICAS[event.kind]}")
 
 

@@ -7,7 +7,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.outliers import TOLERANCE
 from dashboard.fleet.pieces import Piece, Style, page, plain
 from dashboard.views import pages
-from dashboard.views.blocks import Paragraph, Section, View, quiet_paragraph
+from dashboard.views.blocks import Paragraph, Section, Table, View, quiet_paragraph
 from dashboard.views.context import context_of
 from dashboard.views.table import Field, to_table
 
@@ -116,9 +116,10 @@ TOPICS: Mapping[str, tuple[str, str]] = {  # of each page: the question that it 
 }
 KEYS = (
     ("Ctrl-K or /", "search; Enter opens the first hit, Esc returns"),
-    ("j, k", "next and previous finding or cause"),
+    ("?", "this list"),
+    ("j, k", "next and previous finding, cause or row of a table"),
     ("Esc", "close a dialog, a tooltip or the open finding"),
-    ("Enter", "open the focused finding, cause or cell"),
+    ("Enter", "open the focused finding, cause, row or cell"),
     ("Right, Left", "in meeting mode: next and previous section; Page Down scrolls first, Esc leaves"),
 )
 FIRST, SECOND = itemgetter(0), itemgetter(1)
@@ -135,7 +136,7 @@ def glossary(terms: Iterable[str]) -> Section:
 def help_report(fleet: Fleet, about: str | None = None) -> View:
     """Return the help; the page `about`, if it has a topic, is first."""
     order = sorted(TOPICS, key=lambda each: each != about)
-    keys = Section("keys", "Keys", (to_table(KEYS, KEY_FIELDS, "keys", "Keys"),))
+    keys = Section("keys", "Keys", (keys_table(),))
     return View(
         title="Help",
         headline="Help",
@@ -143,6 +144,10 @@ def help_report(fleet: Fleet, about: str | None = None) -> View:
         context=context_of(fleet),
         parts=(*map(_topic, order), keys, _terms()),
     )
+
+
+def keys_table() -> Table:
+    return to_table(KEYS, KEY_FIELDS, "keys", "Keys")
 
 
 def _topic(name: str) -> Section:

@@ -2,10 +2,10 @@
 const STEP = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 const STOP = ".fleet-map a";
 
-function focusOn(root, cell) {
+// Tab returns to the cell that had the focus last.
+function stopAt(root, cell) {
   root.querySelectorAll('a[tabindex="0"]').forEach((other) => other.setAttribute("tabindex", "-1"));
-  cell.setAttribute("tabindex", "0");
-  cell.focus();
+  cell?.setAttribute("tabindex", "0");
 }
 
 // The nearest cell above or below: rows wrap where the window is narrow.
@@ -20,10 +20,10 @@ function vertical(cells, from, down) {
 function move(root, from, key) {
   const cells = [...root.querySelectorAll(STOP)];
   const own = [...from.closest("tr").querySelectorAll("a")];
-  if (key === "Home" || key === "End") return focusOn(root, own.at(key === "Home" ? 0 : -1));
+  if (key === "Home" || key === "End") return own.at(key === "Home" ? 0 : -1).focus();
   const [down, right] = STEP[key];
   const next = down ? vertical(cells, from, down) : cells[cells.indexOf(from) + right];
-  if (next) focusOn(root, next);
+  next?.focus();
 }
 
 // One tooltip for all cells, next to the cell and within the window.
@@ -45,8 +45,8 @@ export default function ({ data, parentElement }) {
     root.append(Object.assign(document.createElement("div"), { className: "map-tip", hidden: true }));
     const stops = [...root.querySelectorAll(STOP)];
     const kept = focused && stops.find((each) => each.getAttribute("href") === focused);
-    if (kept) focusOn(root, kept);
-    else (stops.find((each) => each.matches(".cell")) ?? stops[0])?.setAttribute("tabindex", "0");
+    stopAt(root, kept ?? stops.find((each) => each.matches(".cell")) ?? stops[0]);
+    kept?.focus();
   }
   const tip = root.querySelector(".map-tip");
   const cellOf = (event) => event.target.closest?.("a.cell");
@@ -54,7 +54,10 @@ export default function ({ data, parentElement }) {
   root.onpointerleave = () => tell(tip, null);
   if (!root.fleetListens) {
     root.fleetListens = true; // there is no property for these events
-    root.addEventListener("focusin", (event) => tell(root.querySelector(".map-tip"), cellOf(event)));
+    root.addEventListener("focusin", (event) => {
+      if (event.target.matches(STOP)) stopAt(root, event.target);
+      tell(root.querySelector(".map-tip"), cellOf(event));
+    });
     root.addEventListener("focusout", () => tell(root.querySelector(".map-tip"), null));
   }
   root.onkeydown = (event) => {

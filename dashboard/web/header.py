@@ -22,9 +22,11 @@ from dashboard.store.reviews import earlier, last_review
 from dashboard.views import pages
 from dashboard.views.context import Context, as_of_text, context_of, context_parts, gap_text, version_parts
 from dashboard.views.finding_text import answered
+from dashboard.views.help import keys_table
 from dashboard.views.scope import outside_text
 from dashboard.views.setting import other_values
 from dashboard.web import links, markup, search, state
+from dashboard.web.draw import html_of
 from dashboard.web.sides import FIRST_POLL, SIDES, Sides, past_times
 
 TICK_SECONDS = 5  # between looks for a newer fleet; a look costs a few milliseconds
@@ -49,6 +51,7 @@ _CHOOSE_SCOPE = (
 THEMES = '<p class="themes" role="group" aria-label="Theme">Theme {}</p>'.format(
     " ".join(f'<button type="button" data-theme="{each}">{each}</button>' for each in ("System", "Light", "Dark"))
 )
+KEYS = f"<h2 tabindex='-1' autofocus>Keys</h2>{html_of([keys_table()])}"
 _navigate = markup.component("navigate", "copying.js", "navigate.js")
 
 
@@ -64,7 +67,7 @@ def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> DeltaGenerator:
         clock = {"now": now.timestamp() * 1000} if now else {}
         entry = (pages.entry_of(page) or ("",))[0]
         names = {"parent": "" if entry == page else entry, "pages": list(pages.TITLES)}
-        _navigate(key="navigate_links", data={**names, **clock})
+        _navigate(key="navigate_links", data={**names, **clock, "keys": KEYS})
         search.draw(page)
     is_live = not state.is_frozen() if sides is None else sides.is_live
     with st.container(key="header", horizontal=True, vertical_alignment="center", gap="small"):

@@ -8,10 +8,16 @@ const CARRIED = ["snapshot", "at", "screenshot"]; // as in pages.py
 const STILL = 2; // of these: which fleet is shown
 const POOL = "pool"; // the scope of every page; an empty one in a link leaves it
 const FIELDS = "input:not([type=checkbox]), textarea, select, [contenteditable=true]";
+const FINDINGS = ".findings .what > a";
+const ROWS = ".entries .what > a, table.plain:not(.fleet-map *) tbody tr"; // where j and k stop
 const OVERLAYS = "[role=dialog], dialog[open], [data-testid=stPopoverBody]";
+const keys = Object.assign(document.createElement("dialog"), { className: "keys" });
 const status = Object.assign(document.createElement("div"), { className: "said", role: "status" });
 const places = new Map(); // scroll positions by URL
+const followed = new Map(); // which of the links to a URL was followed
 let restoring = null; // a timer
+let shown = window.location.href; // at the last look at the page
+let dialog = null; // the URL of the dialog that is open
 let compared = null; // the search on Compare, which it has again when a reader comes back
 const AGES = [[86_400, "d"], [3_600, "h"], [60, "min"], [1, "s"]]; // as in formatting.py
 let pageNames = [];
@@ -45,10 +51,22 @@ function follow(event) {
   event.stopPropagation();
   if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return openElsewhere(link);
   event.preventDefault();
-  window.history.pushState({}, "", carried(link));
+  const next = carried(link);
+  followed.set(next, linksTo(next).indexOf(link));
+  window.history.pushState({}, "", next);
   window.dispatchEvent(new PopStateEvent("popstate"));
   if (link.closest("[data-testid=stPopoverBody]")) document.querySelector(OPEN_POPOVER)?.click(); // else it stays open
   document.querySelector("[data-testid=stMain]")?.scrollTo(0, 0);
+}
+
+function linksTo(url) {
+  return [...document.querySelectorAll(OURS)].filter((each) => each.checkVisibility() && carried(each) === url);
+}
+
+// Where the focus is lost, it returns to the link that led to a URL; false while there is none.
+function returnFocus(left) {
+  if (document.activeElement === document.body) linksTo(left)[Math.max(followed.get(left) ?? 0, 0)]?.focus({ preventScroll: true });
+  return document.activeElement !== document.body;
 }
 
 // Back and Forward show a page where it was left. Streamlit draws it again, so its height grows for a while; a reader who
@@ -59,14 +77,15 @@ function keepPlace(event) {
 
 function restorePlace(event) {
   if (!event.isTrusted || window.location.hash) return; // a link was followed, also one within the page
-  const top = places.get(window.location.href) ?? 0;
+  const top = places.get(window.location.href) ?? 0, left = shown;
   const end = () => clearInterval(restoring);
   let looks = 100;
   end();
   delete document.body.dataset.ready; // first.js sets it once the page is drawn
   restoring = setInterval(() => {
-    document.querySelector("[data-testid=stMain]")?.scrollTo(0, top);
-    if (document.body.dataset.ready || !looks--) end();
+    const isReady = document.body.dataset.ready;
+    if (!isReady) document.querySelector("[data-testid=stMain]")?.scrollTo(0, top);
+    if ((isReady && returnFocus(left)) || !looks--) end();
   }, 50);
   for (const name of ["wheel", "keydown", "pointerdown"]) document.addEventListener(name, end, { once: true, capture: true });
 }
@@ -164,6 +183,12 @@ function finishPage() {
   markTheme();
   announce();
   showAges();
+  shown = window.location.href;
+  if (document.querySelector("[role=dialog]")) dialog = shown;
+  else if (dialog) {
+    setTimeout(returnFocus, 300, dialog); // after Streamlit, which returns it where it was before
+    dialog = null;
+  }
 }
 
 // The skip link leads to the title of the page.
@@ -181,26 +206,32 @@ function close(event) {
   else document.querySelector(".finding-head .close")?.click();
 }
 
-// j and k walk through the findings or causes of a page; Enter opens the one that has the focus, as it is a link.
+// j and k walk through the findings, else causes and rows of tables of a page; Enter opens the one that has the focus, as it is
+// a link. ? lists all keys.
 function walk(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.(FIELDS) || document.querySelector(OVERLAYS)) return;
+  if (event.key === "?") return keys.showModal();
   const step = { j: 1, k: -1 }[event.key];
-  if (!step || event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.(FIELDS) || document.querySelector(OVERLAYS)) return;
-  const list = document.querySelector(".findings") ? ".findings" : ".entries";
-  const items = [...document.querySelectorAll(`${list} .what > a`)].filter((each) => each.checkVisibility());
+  if (!step) return;
+  const list = document.querySelector(".findings") ? FINDINGS : ROWS;
+  const links = [...document.querySelectorAll(list)].map((each) => (each.matches("tr") ? each.querySelector("a") : each));
+  const items = links.filter((each) => each?.checkVisibility());
   const opened = document.querySelector(".findings [aria-current] .what > a");
   const place = items.indexOf(items.includes(document.activeElement) ? document.activeElement : opened);
   const next = items[place < 0 ? 0 : place + step];
   next?.focus();
-  next?.closest("li").scrollIntoView({ block: "nearest" });
+  next?.closest("li, tr").scrollIntoView({ block: "nearest" });
 }
 
 export default function ({ data }) {
   markParent(data.parent);
   pageNames = data.pages;
   ahead = data.now ? data.now - Date.now() : null;
+  keys.innerHTML = data.keys;
   if (document[HANDLED]) return;
   document[HANDLED] = true;
-  document.body.append(status);
+  document.body.append(status, keys);
+  keys.onclick = () => keys.close();
   shareTheme();
   document.addEventListener("keydown", close);
   document.addEventListener("keydown", walk);

@@ -355,3 +355,45 @@ def test_a_chosen_theme_stays_on_every_page(page: Page, frozen_url: str) -> None
     page.get_by_role("button", name="Status and help").click()
     page.get_by_role("button", name="System").click()
     page.wait_for_function(GROUND_IS, arg=[usual, True])
+
+
+FOCUSED = "document.activeElement.getAttribute('href')"
+
+
+def test_the_focus_returns_to_the_cell_or_cause_that_was_opened(page: Page, frozen_url: str) -> None:
+    """After Back from the replica of a cell, and where a link opened the cause."""
+    visit(page, frozen_url)
+    cell = page.locator(".fleet-map a.cell").nth(3)
+    cell.press("Enter")
+    url_has(page, "replica?")
+    settle(page)
+    page.go_back()
+    expect(cell).to_be_focused()
+
+    visit(page, f"{frozen_url}/?cause=env.PYTHONHASHSEED")
+    page.get_by_role("dialog").press("Escape")
+    expect(page.locator(".entries .what > a[href$='cause=env.PYTHONHASHSEED']")).to_be_focused()
+
+
+def test_a_question_mark_lists_the_keys_and_the_focus_returns(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/replicas")
+    page.keyboard.press("j")
+    first = page.evaluate(FOCUSED)
+    page.keyboard.press("?")
+    keys = page.locator("dialog.keys")
+    expect(keys).to_contain_text("next and previous finding, cause or row of a table")
+    page.keyboard.press("j")
+    page.keyboard.press("Escape")
+
+    expect(keys).to_be_hidden()
+    assert page.evaluate(FOCUSED) == first
+
+
+def test_j_and_k_walk_through_rows_of_a_table_and_enter_opens_one(page: Page, frozen_url: str) -> None:
+    visit(page, f"{frozen_url}/replicas")
+    for key, place in (("j", 0), ("j", 1), ("j", 2), ("k", 1)):
+        page.keyboard.press(key)
+        expect(page.locator("table.plain tbody tr").nth(place).locator("a").first).to_be_focused()
+    href = page.evaluate(FOCUSED)
+    page.keyboard.press("Enter")
+    url_has(page, str(href))

@@ -64,7 +64,7 @@ def row_of(one: Event) -> tuple[list[str], Tone]:
                 EventKind.SEVERITY, rule="XX-99", sentence="It is 32.", before="critical, suppressed", now="critical"
             ),
             ["Suppression ended", "chat", "XX-99: It is 32.", "critical"],
-            Tone.CRITICAL,
+            Tone.PLAIN,  # somebody undid it, or its date came: the finding is no news
         ),
         (
             event(

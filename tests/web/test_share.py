@@ -88,9 +88,9 @@ def test_a_page_exports_in_every_format_that_fits_and_the_next_page_forgets_it()
     service.snapshots().save(builders.fleet(polled_at=NOW - timedelta(days=1)), "before", NOW)
     app = visit("changes")
     formats = app.segmented_control(key="export_format").options
-    assert set(formats) >= {"HTML", "Markdown", "CSV", "JSON"}
-    assert "SVG" not in formats
-    assert "SVG" in visit("capacity").segmented_control(key="export_format").options
+    assert set(formats) >= {"HTML", "Markdown", "CSV (zip)", "JSON"}
+    assert "SVG (zip)" not in formats
+    assert "SVG (zip)" in visit("capacity").segmented_control(key="export_format").options
     assert b"2026-03-02T11:42:05Z" in written(app.session_state[share.OFFERED](), Format.HTML)
 
     switch(app, "snapshots")
