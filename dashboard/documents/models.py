@@ -10,28 +10,8 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAda
 from pydantic_core import from_json
 from typing_extensions import TypedDict
 
+from dashboard import fleet
 from dashboard.documents.fleet import MOST_KNOWN, SCHEMA_VERSION, finding_adapter
-from dashboard.fleet import (
-    Argument,
-    Baseline,
-    Contradiction,
-    Device,
-    Engine,
-    EngineFingerprint,
-    Failure,
-    JsonText,
-    KVCacheGroup,
-    ProbeResult,
-    Replica,
-    Reply,
-    RouterConfig,
-    RouterFact,
-    Setting,
-    Source,
-    State,
-    Tolerance,
-    WorkerMemory,
-)
 from dashboard.fleet.history import Alternation, RecentEvents, Recurrence, SeenRollout, Sighting, Sightings
 from dashboard.fleet.pieces import Kind, Piece
 from dashboard.rules.domain import Expectations, PoolDeclaration
@@ -47,39 +27,46 @@ LISTS = {"engines": ("dp_rank",), "devices": ("dp_rank", "rank"), "kv_cache_grou
 MAJOR = SCHEMA_VERSION.partition(".")[0]
 
 
-def _read_setting(path: str, values: Mapping[str, Any]) -> Setting:
+def _read_setting(path: str, values: Mapping[str, Any]) -> fleet.Setting:
     make = _known_setting if is_short(path, values["value"]) else make_setting
     return make(path, values["value"], values["state"], values["source"])
 
 
-def make_setting(path: str, value: Any, state: str, source: str) -> Setting:
+def make_setting(path: str, value: Any, state: str, source: str) -> fleet.Setting:
     """Return the setting of a JSON object; raise ValueError for an unknown state or source."""
-    return Setting(spelled(path, value), State(state), Source(source))
+    return fleet.Setting(spelled(path, value), fleet.State(state), fleet.Source(source))
 
 
 # One object for equal settings, as in a poll: a thousand replicas have mostly equal ones. Typed, because True == 1.
 _known_setting = lru_cache(maxsize=MOST_KNOWN, typed=True)(make_setting)
 
 
-def _read_settings(objects: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Setting]:
+def _read_settings(objects: Mapping[str, Mapping[str, Any]]) -> Mapping[str, fleet.Setting]:
     return {path: _read_setting(path, values) for path, values in objects.items()}
 
 
-def _read_contradiction(*, path: str, kept: Mapping[str, Any], other: Mapping[str, Any]) -> Contradiction:
-    return Contradiction(path, _read_setting(path, kept), _read_setting(path, other))
+def _read_contradiction(*, path: str, kept: Mapping[str, Any], other: Mapping[str, Any]) -> fleet.Contradiction:
+    return fleet.Contradiction(path, _read_setting(path, kept), _read_setting(path, other))
 
 
-def _read_probe(*, answered: bool, source: Source, **values: Any) -> ProbeResult:
+def _read_probe(*, answered: bool, source: fleet.Source, **values: Any) -> fleet.ProbeResult:
     """Return a result without the content of its reply, which is not saved."""
-    return ProbeResult(**values, source=source, reply=Reply(source) if answered else None)
+    return fleet.ProbeResult(**values, source=source, reply=fleet.Reply(source) if answered else None)
 
 
 def _read_replica(
-    *, replica: str, reason: Failure | None, adapters: tuple[str, ...], adapter_paths: Mapping[str, str], **values: Any
-) -> Replica:
+    *,
+    replica: str,
+    reason: fleet.Failure | None,
+    adapters: tuple[str, ...],
+    adapter_paths: Mapping[str, str],
+    **values: Any,
+) -> fleet.Replica:
     """Return a replica without its engines, devices and KV cache groups, which have lists of their own."""
     paths = {name: adapter_paths.get(name) for name in adapters}
-    return Replica(id=replica, failure=reason, adapters=paths, engines=(), devices=(), kv_cache_groups=(), **values)
+    return fleet.Replica(
+        id=replica, failure=reason, adapters=paths, engines=(), devices=(), kv_cache_groups=(), **values
+    )
 
 
 def _read_sightings(
@@ -151,35 +138,35 @@ PLAIN = {
     datetime: Time,
     datetime | None: Time | None,
     tuple[str, ...]: many(str),
-    JsonText: Native,
+    fleet.JsonText: Native,
     Mapping[str, str]: dict[str, str],
 }
-SETTING = object_of(dict, {"value": Any, "state": State, "source": Source})
+SETTING = object_of(dict, {"value": Any, "state": fleet.State, "source": fleet.Source})
 SETTINGS: Any = Annotated[keyed(SETTING), AfterValidator(_read_settings)]
 SIGHTING = type_of(Sighting)
 REPLICA = object_of(
     _read_replica,
     {
-        **get_type_hints(Replica, include_extras=True),
+        **get_type_hints(fleet.Replica, include_extras=True),
         "replica": str,
-        "reason": type_of(Failure) | None,
+        "reason": type_of(fleet.Failure) | None,
         "adapters": tuple[str, ...],
         "adapter_paths": dict[str, str],
         "identity": SETTINGS,
-        "sources": many(Source),
-        "set_arguments": many(type_of(Argument)) | None,
+        "sources": many(fleet.Source),
+        "set_arguments": many(type_of(fleet.Argument)) | None,
         "contradictions": many(object_of(_read_contradiction, {"path": str, "kept": SETTING, "other": SETTING})),
         "probes": many(
             object_of(
                 _read_probe,
-                {**get_type_hints(ProbeResult), "answered": bool, "failure": type_of(Failure) | None},
+                {**get_type_hints(fleet.ProbeResult), "answered": bool, "failure": type_of(fleet.Failure) | None},
                 without=("raw", "reply"),
             )
         ),
     },
     without=("id", "failure", *LISTS),
 )
-ROUTER = type_of(RouterConfig, facts=many(type_of(RouterFact)))
+ROUTER = type_of(fleet.RouterConfig, facts=many(type_of(fleet.RouterFact)))
 POLICY = type_of(
     Policy,
     pools=keyed(type_of(PoolDeclaration, expects=type_of(Expectations))),
@@ -187,9 +174,9 @@ POLICY = type_of(
     suppressions=many(type_of(Suppression)),
     baselines=many(
         type_of(
-            Baseline,
+            fleet.Baseline,
             expected=keyed(Native),
-            tolerated=keyed(type_of(Tolerance, any_of=many(Native))),
+            tolerated=keyed(type_of(fleet.Tolerance, any_of=many(Native))),
         )
     ),
 )
@@ -222,9 +209,9 @@ FLEET = object_of(
         "discovery_errors": tuple[str, ...],
         "routers": many(ROUTER),
         "replicas": many(REPLICA),
-        "engines": many(_row_of(Engine, fingerprint=type_of(EngineFingerprint) | None)),
-        "devices": many(_row_of(Device, memory=type_of(WorkerMemory) | None)),
-        "kv_cache_groups": many(_row_of(KVCacheGroup)),
+        "engines": many(_row_of(fleet.Engine, fingerprint=type_of(fleet.EngineFingerprint) | None)),
+        "devices": many(_row_of(fleet.Device, memory=type_of(fleet.WorkerMemory) | None)),
+        "kv_cache_groups": many(_row_of(fleet.KVCacheGroup)),
         "pools": many(LETTERS_OF_POOL),  # everything else of a pool is derived again
         "documents": keyed(SETTINGS),
         "policy": POLICY,

@@ -21,26 +21,7 @@ from dashboard.fleet.formatting import FORMULA, csv_cell, one_line, plain_value,
 from dashboard.fleet.history import NO_SIGHTINGS, Sighting
 from dashboard.fleet.pieces import to_plain
 from dashboard.render.matrix import cell_text, is_cohort
-from dashboard.views.blocks import (
-    Bar,
-    Cell,
-    Chart,
-    Column,
-    DataValue,
-    DifferenceTable,
-    Entries,
-    Entry,
-    Figures,
-    FleetMap,
-    Paragraph,
-    PlainBlock,
-    Section,
-    Table,
-    Tone,
-    View,
-    flat_blocks,
-    value_of,
-)
+from dashboard.views import blocks
 from dashboard.views.context import Context, context_line
 from dashboard.views.since import SIGHTING_COLUMNS, sighting_cells
 from dashboard.views.time_chart import TimeChart
@@ -54,26 +35,26 @@ BETWEEN = ", "  # entries of a list in one cell
 SCHEMA_VERSION = 1  # of the JSON
 
 
-def to_table_csv(table: Table | DifferenceTable, context: Context) -> str:
+def to_table_csv(table: blocks.Table | blocks.DifferenceTable, context: Context) -> str:
     """Write a table whole: a line of heads, a line for each row, above them comments that begin with `#`.
 
     Numbers are plain, and what is not known is empty. No text begins like a formula. The letters of cohorts have a
     column of their own.
     """
     notes = [context_line(context), table.caption]
-    if not isinstance(table, Table):
+    if not isinstance(table, blocks.Table):
         return matrix_csv(table.matrix, [*notes, *table.notes], table.names, table.sightings)
     heads, columns = zip(*_columns(table), strict=True)
     return _file([*notes, table.note], heads, zip(*columns, strict=True))
 
 
-def entries_table(entries: Entries, name: str, caption: str) -> Table:
+def entries_table(entries: blocks.Entries, name: str, caption: str) -> blocks.Table:
     """Return a list of statements as a table, a row each: how bad, what, where, what more, what to paste."""
     heads = ("severity", "what", "where", "more", "paste")
-    return Table(name, caption, tuple(map(Column, heads)), tuple(map(_row, entries.items)))
+    return blocks.Table(name, caption, tuple(map(blocks.Column, heads)), tuple(map(_row, entries.items)))
 
 
-def head_of(column: Column) -> str:
+def head_of(column: blocks.Column) -> str:
     """Return the head of a column in lower case with underscores: `kv_tokens`, `to_the_median_percent`.
 
     Cohorts are written as in the matrix: `A x14`.
@@ -84,17 +65,17 @@ def head_of(column: Column) -> str:
     )
 
 
-def _columns(table: Table) -> Iterator[tuple[str, list[str]]]:
+def _columns(table: blocks.Table) -> Iterator[tuple[str, list[str]]]:
     for place, column in enumerate(table.columns):
         cells = [row[place] for row in table.rows]
         has_letters = any(cell.letter for cell in cells)
         if has_letters:
             yield LETTERS.lower(), [csv_cell(cell.letter) for cell in cells]
         if not has_letters or any(cell.text for cell in cells):
-            yield head_of(column), [_written(value_of(cell, column)) for cell in cells]
+            yield head_of(column), [_written(blocks.value_of(cell, column)) for cell in cells]
 
 
-def _written(value: DataValue | None) -> str:
+def _written(value: blocks.DataValue | None) -> str:
     if value is None:
         return ""
     if isinstance(value, str | tuple):
@@ -104,11 +85,11 @@ def _written(value: DataValue | None) -> str:
     return f"{value + 0:.0f}" if isinstance(value, float) and value.is_integer() else f"{value}"  # no -0
 
 
-def _row(entry: Entry) -> tuple[Cell, ...]:
-    tone = "" if entry.tone is Tone.PLAIN else entry.tone
+def _row(entry: blocks.Entry) -> tuple[blocks.Cell, ...]:
+    tone = "" if entry.tone is blocks.Tone.PLAIN else entry.tone
     more = " ".join(map(to_plain, (*entry.lines, *entry.notes)))
-    cells = map(Cell, (tone, to_plain(entry.head), entry.side_text, more))
-    return (*cells, Cell("", value=tuple(entry.snippets)))
+    cells = map(blocks.Cell, (tone, to_plain(entry.head), entry.side_text, more))
+    return (*cells, blocks.Cell("", value=tuple(entry.snippets)))
 
 
 def matrix_csv(
@@ -154,7 +135,7 @@ def _matrix_head(column: MatrixColumn, names: Mapping[str, str]) -> str:
     return f"{column.key} x{column.count} {alone}".rstrip() if is_cohort(column) else alone or column.title
 
 
-def to_report_json(report: View) -> str:
+def to_report_json(report: blocks.View) -> str:
     """Return a report as a JSON document, indented by two. The same report gives the same text.
 
     Halves of surrogate pairs, which UTF-8 does not have, are replaced.
@@ -181,35 +162,35 @@ def _context_object(context: Context) -> dict[str, Any]:
     }
 
 
-def _section_object(part: Section) -> dict[str, Any]:
-    blocks = (block for block in flat_blocks(part.blocks) if not isinstance(block, TimeChart))
+def _section_object(part: blocks.Section) -> dict[str, Any]:
+    shown = (block for block in blocks.flat_blocks(part.blocks) if not isinstance(block, TimeChart))
     return {
         **pick(part, ("anchor", "title", "is_appendix")),
-        "blocks": [_block_object(block) for block in blocks],
+        "blocks": [_block_object(block) for block in shown],
         "parts": [_section_object(each) for each in part.parts],
     }
 
 
-def _block_object(block: PlainBlock) -> dict[str, Any]:
+def _block_object(block: blocks.PlainBlock) -> dict[str, Any]:
     match block:
-        case Paragraph():
+        case blocks.Paragraph():
             return {"kind": "paragraph", "tone": block.tone, "text": to_plain(block.line)}
-        case Figures():
+        case blocks.Figures():
             items = [pick(figure, ("label", "value", "note", "tone")) for figure in block.items]
             return {"kind": "figures", "items": items}
-        case Entries():
+        case blocks.Entries():
             table = block.data and _table_object(block.data)
             return {"kind": "entries", "items": [_entry_object(entry) for entry in block.items], "table": table}
-        case Table() | FleetMap():
+        case blocks.Table() | blocks.FleetMap():
             return _table_object(block.data)
-        case DifferenceTable():
+        case blocks.DifferenceTable():
             return _differences_object(block)
-        case Chart():
+        case blocks.Chart():
             return _chart_object(block)
     raise TypeError(type(block))
 
 
-def _entry_object(entry: Entry) -> dict[str, Any]:
+def _entry_object(entry: blocks.Entry) -> dict[str, Any]:
     return {
         "tone": entry.tone,
         "head": to_plain(entry.head),
@@ -219,7 +200,7 @@ def _entry_object(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _table_object(table: Table) -> dict[str, Any]:
+def _table_object(table: blocks.Table) -> dict[str, Any]:
     """Return the values of a table: numbers plain, unknown null. Marks have cells with a tone or a cohort's letter."""
     return {
         "kind": "table",
@@ -228,18 +209,18 @@ def _table_object(table: Table) -> dict[str, Any]:
             {"title": column.key_or_title, "is_number": column.is_number, "unit": column.unit}
             for column in table.columns
         ],
-        "rows": [list(map(value_of, row, table.columns)) for row in table.rows],
+        "rows": [list(map(blocks.value_of, row, table.columns)) for row in table.rows],
         "marks": [
             {"row": row, "column": column, "tone": cell.tone, "letter": cell.letter}
             for row, cells in enumerate(table.rows)
             for column, cell in enumerate(cells)
-            if cell.tone is not Tone.PLAIN or cell.letter
+            if cell.tone is not blocks.Tone.PLAIN or cell.letter
         ],
         "note": table.note,
     }
 
 
-def _differences_object(table: DifferenceTable) -> dict[str, Any]:
+def _differences_object(table: blocks.DifferenceTable) -> dict[str, Any]:
     rows = [
         {
             "path": row.path,
@@ -259,7 +240,7 @@ def _differences_object(table: DifferenceTable) -> dict[str, Any]:
     }
 
 
-def _chart_object(chart: Chart) -> dict[str, Any]:
+def _chart_object(chart: blocks.Chart) -> dict[str, Any]:
     return {
         "kind": "chart",
         **pick(chart, ("name", "title", "unit")),
@@ -269,7 +250,7 @@ def _chart_object(chart: Chart) -> dict[str, Any]:
     }
 
 
-def _bar_object(bar: Bar) -> dict[str, Any]:
+def _bar_object(bar: blocks.Bar) -> dict[str, Any]:
     written = pick(bar, ("label", "value", "is_at_most", "letter", "mark", "tone"))
     return {**written, "value": _finite(bar.value)}
 

@@ -14,6 +14,7 @@ from dashboard.fleet.history import Sighting
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, join_texts, plain, replica
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import CohortShare, Finding, Inspection, Remedy, Severity
+from dashboard.views import since
 from dashboard.views.blocks import Entries, Entry, Tone
 from dashboard.views.filters import EVERYTHING, FilterKey, Search
 from dashboard.views.finding_text import (
@@ -32,17 +33,6 @@ from dashboard.views.finding_text import (
 )
 from dashboard.views.names import brief, in_natural_order, names_of
 from dashboard.views.pool_text import context_text
-from dashboard.views.since import (
-    NEWEST_FIRST,
-    PERIOD,
-    RANGE_WORDS,
-    Recency,
-    has_history,
-    newest,
-    newest_first,
-    since_pieces,
-    whole_since_pieces,
-)
 
 FindingGroup = Sequence["ListedFinding"]  # findings of one rule on the same settings, whatever the pools and values
 
@@ -69,7 +59,7 @@ class ListedFinding(NamedTuple):
 WORST_FIRST = ""  # no sort in the URL
 SORTS: Mapping[str, tuple[str, Callable[[ListedFinding], Any]]] = {  # what a reader is shown, and the key
     WORST_FIRST: ("worst first", lambda _: 0),
-    NEWEST_FIRST: ("newest first", lambda listed: newest_first(listed.sighting)),
+    since.NEWEST_FIRST: ("newest first", lambda listed: since.newest_first(listed.sighting)),
     "rule": ("rule", lambda listed: listed.finding.rule),
     "pool": ("pool", lambda listed: [natural(each) for each in listed.finding.pools]),
     "-replicas": ("most replicas", lambda listed: -len(listed.finding.replicas)),
@@ -96,7 +86,7 @@ class FindingFilter(NamedTuple):
             and search.allows("rule", finding.rule)
             and search.allows("pool", *finding.pools)
             and (self.pool is None or self.pool in finding.pools)
-            and Recency(self.new_since).keeps(listed.sighting)
+            and since.Recency(self.new_since).keeps(listed.sighting)
             and search.is_in(listed.searched)
         )
 
@@ -108,8 +98,8 @@ def finding_keys(fleet: Fleet, rules: Sequence[str]) -> dict[str, FilterKey]:
         "rule": FilterKey(rules),
         "pool": FilterKey([each.name for each in fleet.pools]),
     }
-    if has_history(fleet):
-        keys["new"] = FilterKey([each for each in RANGE_WORDS if each], PERIOD)
+    if since.has_history(fleet):
+        keys["new"] = FilterKey([each for each in since.RANGE_WORDS if each], since.PERIOD)
     return keys
 
 
@@ -182,7 +172,7 @@ def row_entries(
 def _row_time(sighting: Sighting | None, times: Collection[datetime]) -> Text:
     """Return since when a row is there, if that tells it from the other rows, and a tag if its begin was recorded."""
     if sighting is None or len(times) > 1:
-        return since_pieces(sighting)
+        return since.since_pieces(sighting)
     return () if sighting.absent_at is None else (Piece(" "), Piece("new", Style.TAG))
 
 
@@ -263,7 +253,7 @@ def _full(group: FindingGroup, names: Mapping[str, str], inspection: Inspection)
     first = findings[0]
     pools = sorted(pools_of(findings), key=natural)
     lines = [
-        (Piece(rule_title(first.rule), Style.MUTED), *whole_since_pieces(newest_of(group))),
+        (Piece(rule_title(first.rule), Style.MUTED), *since.whole_since_pieces(newest_of(group))),
         *replica_lines(findings, names),
         *([labelled("Where", plain(f"{_first_places(pools)}."))] if len(pools) > MOST_POOLS else []),
         *_values(findings),
@@ -363,7 +353,7 @@ def fix_groups(listed: Iterable[ListedFinding]) -> list[FindingGroup]:
 
 
 def newest_of(group: FindingGroup) -> Sighting | None:
-    return newest(each.sighting for each in group)
+    return since.newest(each.sighting for each in group)
 
 
 def _listed(finding: Finding, seen: Counter[str], fleet: Fleet) -> ListedFinding:

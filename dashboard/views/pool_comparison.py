@@ -6,18 +6,8 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import NamedTuple
 
+from dashboard import compare
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare import (
-    BASELINE,
-    MAJORITY,
-    PREFIX_PATHS,
-    Matrix,
-    Reference,
-    ReferenceKind,
-    SharingVerdict,
-    hash_row,
-    lay_out,
-)
 from dashboard.compare.hashes import SharingCause
 from dashboard.compare.prefix import CACHING_PATH, SEED_PATHS
 from dashboard.fleet import Document, Pool, Replica
@@ -60,7 +50,7 @@ class SettingChoice(NamedTuple):
     only_differences: bool = True
     section: str | None = None
     search: str = ""
-    reference: Reference = MAJORITY
+    reference: compare.Reference = compare.MAJORITY
     by_replica: bool = False
     origin: OriginFilter = OriginFilter.ANY
 
@@ -82,8 +72,8 @@ def compare_chosen(
     """
     members = {replica.id: replica for replica in members_of(fleet, pool)}
     by_name = order or sorted(pool.replicas, key=lambda replica: natural(members[replica].name))
-    as_replicas = sorted(by_name, key=lambda replica: (ReferenceKind.REPLICA, replica) != choice.reference)
-    matrix = lay_out(
+    as_replicas = sorted(by_name, key=lambda replica: (compare.ReferenceKind.REPLICA, replica) != choice.reference)
+    matrix = compare.lay_out(
         pool,
         fleet.documents,
         choice.reference,
@@ -104,8 +94,8 @@ def compare_chosen(
         column_sightings=cohort_sightings(fleet, pool),
     )
     seeds = [path for path in SEED_PATHS if any(path in cohort.settings for cohort in pool.cohorts)]
-    band = matrix.band((*PREFIX_PATHS, *seeds))
-    if hashes := hash_row(FINGERPRINT, pool, choice.reference, band.columns, members):
+    band = matrix.band((*compare.PREFIX_PATHS, *seeds))
+    if hashes := compare.hash_row(FINGERPRINT, pool, choice.reference, band.columns, members):
         band = replace(band, rows=(*band.rows, hashes))
     return settings, replace(settings, name=f"prefix-settings-{slug(pool.name)}", caption=DECIDES, matrix=band)
 
@@ -123,8 +113,8 @@ def cohort_sightings(fleet: Fleet, pool: Pool) -> dict[str, Sighting]:
 
 
 def _filter_origin(
-    matrix: Matrix, chosen: OriginFilter, documents: Mapping[str, Document], members: Iterable[Replica]
-) -> Matrix:
+    matrix: compare.Matrix, chosen: OriginFilter, documents: Mapping[str, Document], members: Iterable[Replica]
+) -> compare.Matrix:
     """Return the rows with the chosen origin, and how many have another or an unknown one."""
     if chosen is OriginFilter.ANY:
         return matrix
@@ -174,7 +164,7 @@ def suppressed_settings(inspection: Inspection, pool: str) -> dict[str, str]:
     return found
 
 
-def _splitting_paths(pool: Pool, sharing: SharingVerdict) -> set[str]:
+def _splitting_paths(pool: Pool, sharing: compare.SharingVerdict) -> set[str]:
     """Return the settings that differ and because of which cohorts do not share prefixes."""
     split = [cell for cell in sharing.cells if cell.share in SPLIT]
     paths = {path for cell in split for path in cell.paths}
@@ -222,7 +212,7 @@ def uncovered_text(table: DifferenceTable) -> list[str]:
     return ["Grey: no finding names this setting."] if is_any else []
 
 
-def equal_text(matrix: Matrix, members: Sequence[Replica]) -> str:
+def equal_text(matrix: compare.Matrix, members: Sequence[Replica]) -> str:
     """Return how much of a pool without differences was compared, and what was not."""
     pool = matrix.pool
     parts = [f"{count(pool.equal, 'setting')} compared"]
@@ -231,7 +221,7 @@ def equal_text(matrix: Matrix, members: Sequence[Replica]) -> str:
     return " ".join([", ".join(parts) + ".", *_unreachable(members)])
 
 
-def unmatched_text(matrix: Matrix, choice: SettingChoice) -> str:
+def unmatched_text(matrix: compare.Matrix, choice: SettingChoice) -> str:
     """Return the message that the filters hide all settings, and how many."""
     kind = "differing " if choice.only_differences else ""
     filters = [f"section {choice.section}"] if choice.section else []
@@ -243,13 +233,13 @@ def unmatched_text(matrix: Matrix, choice: SettingChoice) -> str:
     return " ".join([none, *_unknown_origin(matrix)])
 
 
-def _unknown_origin(matrix: Matrix) -> list[str]:
+def _unknown_origin(matrix: compare.Matrix) -> list[str]:
     """Return how many settings are hidden because their origin is unknown, and why it is."""
     number = matrix.unknown_origin
     return [f"{count(number, 'setting')} hidden: origin unknown ({WHY_UNKNOWN})."] if number else []
 
 
-def hidden_text(matrix: Matrix, members: Sequence[Replica]) -> str:
+def hidden_text(matrix: compare.Matrix, members: Sequence[Replica]) -> str:
     """Return how many settings differ, what the table hides, and which replicas are not compared."""
     pool = matrix.pool
     differ = len(pool.differences)
@@ -262,7 +252,7 @@ def hidden_text(matrix: Matrix, members: Sequence[Replica]) -> str:
     sentences = [
         f"{differ:,} of {count(differ + pool.equal, 'compared setting')} {'differs' if differ == 1 else 'differ'}."
     ]
-    if matrix.columns and matrix.columns[0].key == BASELINE.text:
+    if matrix.columns and matrix.columns[0].key == compare.BASELINE.text:
         number = sum(row.differs for row in matrix.rows)
         sentences.append(f"{count(number, 'deviation')} from the {matrix.columns[0].title}.")
     if parts := ", ".join(f"{number:,} {what}" for number, what in hidden if number):
