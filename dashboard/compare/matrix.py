@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dashboard.compare.baseline import agreed_settings, choices_text, is_expected
+from dashboard.compare.baseline import EMPTY_SECTIONS, agreed_settings, choices_text, is_expected
 from dashboard.compare.columns import (
     MatrixColumn,
     Reference,
@@ -27,7 +27,6 @@ from dashboard.compare.prefix import short_name
 from dashboard.fleet import Baseline, Document, Pool, Replica, SettingValue
 from vllm_fleet_provider.shared.spelling import canonical_text
 
-EMPTY_SECTIONS = frozenset({"null", "{}"})
 HASH_LABEL = "block hashes"
 DIGEST_LENGTH = 12  # characters of a digest that are shown: enough to see which are equal
 NO_EXPECTATION = "not agreed"  # cell of a path that is not in the baseline

@@ -26,8 +26,7 @@ SEED_PATHS = (SEED_POLICY_PATH, SEED_PATH)
 # the same tokens: one hash names 64 tokens here and 128 there where a match unit is finer than the block.
 BLOCK_SIZE_PATH = LENGTH_PATHS[0]
 MODEL_PATH, REVISION_PATH = "model_config.model", "model_config.revision"
-CODE_REVISION_PATH, LOAD_FORMAT_PATH = "model_config.code_revision", "load_config.load_format"
-WEIGHTS_PATHS = (MODEL_PATH, REVISION_PATH, CODE_REVISION_PATH, LOAD_FORMAT_PATH)
+WEIGHTS_PATHS = (MODEL_PATH, REVISION_PATH, "model_config.code_revision", "load_config.load_format")
 CONNECTOR_PATH = "kv_transfer_config.kv_connector"
 
 FIXED_SINCE = (0, 29, 0)  # vllm-project/vllm#51875: a fixed seed for collision-resistant algorithms

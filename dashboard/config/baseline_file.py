@@ -4,14 +4,15 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from itertools import groupby
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import yaml
-from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
+from yaml.nodes import CollectionNode, MappingNode, Node
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare.baseline import is_agreed, is_ignored
 from dashboard.compare.encoding import is_comparable
+from dashboard.config.document import end_of
 from dashboard.fleet import Baseline, Pool, Setting
 from dashboard.fleet.formatting import COMMAND_MARK, HIDDEN, count
 from dashboard.rules.apply_method import derived_paths
@@ -153,6 +154,8 @@ _SOURCE_LINES = re.compile(
     rf"# Expected settings of pool [^\r\n]* Source: [^\r\n]*(\r?\n)# [^\r\n]*(?=\r?\n{re.escape(_comment(HOW_TO[0]))})"
 )
 _REST_OF_LINE = re.compile(r"[^\r\n]*")
+# The characters from a position to before another, and their replacement.
+_Edit: TypeAlias = tuple[int, int, str]
 
 
 class BaselineUpdate(NamedTuple):
@@ -166,14 +169,6 @@ class BaselineUpdate(NamedTuple):
     added: tuple[str, ...]
     not_reported: tuple[str, ...]
     commented: tuple[str, ...] = ()
-
-
-class _Edit(NamedTuple):
-    """The characters from `start` to before `end`, and their replacement."""
-
-    start: int
-    end: int
-    text: str
 
 
 def update_baseline(
@@ -204,9 +199,9 @@ def update_baseline(
     edits = [_changed(text, *_entry(section, path), values[path]) for path in changed]
     edits += _added(text, root, section, added) if added else []
     if edits and (head := _SOURCE_LINES.match(text)):
-        edits.append(_Edit(0, head.end(), head[1].join(_source_lines(baseline.pool, source, context_line))))
-    for _, edit in sorted(enumerate(edits), key=lambda each: (each[1][:2], each[0]), reverse=True):
-        text = text[: edit.start] + edit.text + text[edit.end :]
+        edits.append((0, head.end(), head[1].join(_source_lines(baseline.pool, source, context_line))))
+    for _, (start, end, new_text) in sorted(enumerate(edits), key=lambda each: (each[1][:2], each[0]), reverse=True):
+        text = text[:start] + new_text + text[end:]
     not_reported = tuple(path for path in expected if path not in values)
     commented = tuple(path for path in changed if baseline.comments.get(path))
     return BaselineUpdate(text, changed, tuple(added), not_reported, commented)
@@ -220,31 +215,31 @@ def _entry(expected: NodePair | None, path: str) -> NodePair:
 def _changed(text: str, key: Node, value: Node, new: Any) -> _Edit:
     """Write a new value; a list or mapping over several lines becomes one line and keeps the comment of its key."""
     colon = _end_of(_TO_COLON, text, key.end_mark.index)
-    start, end = max(value.start_mark.index, colon), max(_end(text, value), colon)
+    start, end = max(value.start_mark.index, colon), max(end_of(text, value), colon)
     if isinstance(value, CollectionNode) and not value.flow_style:
         comment = text[colon : _end_of(_REST_OF_LINE, text, colon)].rstrip()
-        return _Edit(colon, end, f" {yaml_value(new)}{comment}")
-    return _Edit(start, end, yaml_value(new) if start > colon else f" {yaml_value(new)}")
+        return (colon, end, f" {yaml_value(new)}{comment}")
+    return (start, end, yaml_value(new) if start > colon else f" {yaml_value(new)}")
 
 
 def _added(text: str, root: MappingNode, expected: NodePair | None, new: Mapping[str, Any]) -> list[_Edit]:
     """Write new settings into `expected`: over lines, between braces, empty, or missing."""
     block = [f"{INDENT}{yaml_pair(path, value)}" for path, value in new.items()]
     if expected is None:
-        last = _end(text, root.value[-1][1])
+        last = end_of(text, root.value[-1][1])
         if root.flow_style:
-            return [_Edit(last, last, f", {yaml_pair('expected', new)}")]
+            return [(last, last, f", {yaml_pair('expected', new)}")]
         return [_lines(text, last, ["expected:", *block])]
     key, value = expected
     if isinstance(value, MappingNode) and value.value:
         if not value.flow_style:
             return _among(text, value, new)
-        last = _end(text, value.value[-1][1])
-        return [_Edit(last, last, "".join(f", {yaml_pair(path, each)}" for path, each in new.items()))]
+        last = end_of(text, value.value[-1][1])
+        return [(last, last, "".join(f", {yaml_pair(path, each)}" for path, each in new.items()))]
     if root.flow_style:
         return [_changed(text, key, value, new)]
-    start, end = value.start_mark.index, _end(text, value)
-    return [_Edit(start, end, ""), _lines(text, end, block)]
+    start, end = value.start_mark.index, end_of(text, value)
+    return [(start, end, ""), _lines(text, end, block)]
 
 
 def _among(text: str, expected: MappingNode, new: Mapping[str, Any]) -> list[_Edit]:
@@ -255,7 +250,7 @@ def _among(text: str, expected: MappingNode, new: Mapping[str, Any]) -> list[_Ed
     edits = []
     for name, paths in groupby(new, key=_section):
         rows = [f"{indent}{yaml_pair(path, new[path])}" for path in paths]
-        edits.append(_lines(text, _end(text, last.get(name, end)), rows if name in last else ["", *rows]))
+        edits.append(_lines(text, end_of(text, last.get(name, end)), rows if name in last else ["", *rows]))
     return edits
 
 
@@ -263,16 +258,7 @@ def _lines(text: str, position: int, rows: Iterable[str]) -> _Edit:
     """Insert lines after the line of a position, with the file's line ends."""
     end = _end_of(_REST_OF_LINE, text, position)
     newline = "\r\n" if "\r\n" in text else "\n"
-    return _Edit(end, end, "".join(f"{newline}{row}" for row in rows))
-
-
-def _end(text: str, node: Node) -> int:
-    """Return the end of a node's own text: the end mark of a block is after the comments that follow it."""
-    end: int = node.end_mark.index
-    if isinstance(node, CollectionNode) and not node.flow_style and node.value:
-        last = node.value[-1]
-        return _end(text, last if isinstance(node, SequenceNode) else last[1])
-    return len(text[:end].rstrip()) if isinstance(node, ScalarNode) and node.style in {"|", ">"} else end
+    return (end, end, "".join(f"{newline}{row}" for row in rows))
 
 
 def _end_of(pattern: re.Pattern[str], text: str, start: int) -> int:

@@ -12,6 +12,7 @@ import yaml
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 from yaml import events
+from yaml.nodes import CollectionNode, Node, ScalarNode, SequenceNode
 from yaml.reader import ReaderError
 
 from dashboard.fleet.formatting import joined
@@ -164,6 +165,15 @@ def _line(event: events.Event) -> int:
 
 def _refuse(event: events.Event, problem: str) -> NoReturn:
     raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)  # type: ignore[arg-type]
+
+
+def end_of(text: str, node: Node) -> int:
+    """Return the end of a node's own text: the end mark of a block is after the comments that follow it."""
+    end: int = node.end_mark.index
+    if isinstance(node, CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        return end_of(text, last if isinstance(node, SequenceNode) else last[1])
+    return len(text[:end].rstrip()) if isinstance(node, ScalarNode) and node.style in {"|", ">"} else end
 
 
 def describe_error(error: ErrorDetails, options: type[BaseModel]) -> str:

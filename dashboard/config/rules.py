@@ -22,9 +22,9 @@ from pydantic import (
     model_validator,
 )
 from typing_extensions import TypedDict
-from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
-from dashboard.config.document import MAX_DOCUMENT_BYTES, describe_error, read_document
+from dashboard.config.document import MAX_DOCUMENT_BYTES, describe_error, end_of, read_document
 from dashboard.errors import OptionsError
 from dashboard.rules.catalogue import ALL_RULES, BY_ID, rule_id, unknown_rule
 from dashboard.rules.domain import Router, SeedPolicy, Store
@@ -231,20 +231,11 @@ def remove_suppression(raw: bytes, file: Path, number: int) -> bytes:
     text = raw.decode("utf-8-sig")
     root = cast("MappingNode", yaml.compose(text, Loader=yaml.SafeLoader))
     entry = root.value[0][1].value[number]
-    lines = text.splitlines(keepends=True)
-    left = "".join((*lines[: entry.start_mark.line], *lines[_last_line(entry) + 1 :])).encode()
+    start = text.rfind("\n", 0, entry.start_mark.index) + 1
+    left = (text[:start] + text[text.find("\n", end_of(text, entry)) + 1 or len(text) :]).encode()
     if read_suppressions(left, file) != (*before[:number], *before[number + 1 :]):
         raise OptionsError(f"{file}: entry {number + 1} cannot be removed; remove it in an editor")
     return left
-
-
-def _last_line(node: Node) -> int:
-    """Return the number of the last line of a node. The end that YAML reports is that of the comments after it."""
-    if isinstance(node, MappingNode) and not node.flow_style:
-        return _last_line(node.value[-1][1])
-    if isinstance(node, SequenceNode) and not node.flow_style:
-        return _last_line(node.value[-1])
-    return int(node.end_mark.line)
 
 
 def add_suppression(raw: bytes, file: Path, added: str) -> bytes:

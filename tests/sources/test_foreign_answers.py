@@ -178,7 +178,7 @@ CONFIG = json.dumps({
         (read_status, fixture("lmcache_mp_status.json")),
         (read_version, fixture("lmcache_version.json")),
     ],
-    ids=lambda each: getattr(each, "__name__", ""),
+    ids=["read_config", "read_state", "read_stack_health", "read_conf", "read_status", "read_version"],
 )
 def test_any_answer_of_a_router(reader: Callable[[bytes], FactValues], content: bytes, data: st.DataObject) -> None:
     answer = json.dumps(data.draw(damaged(json.loads(content)))).encode()

@@ -301,11 +301,7 @@ def _memory_evidence(kind: _EngineKind, odd: Sequence[_OddEngine], lost: Sequenc
     if path is None or kind.usual is None:
         return
     usual = kind.usual[lost[0].part]
-    held: dict[int, set[str]] = defaultdict(set)
-    for each, cause in zip(odd, lost, strict=True):
-        held[usual + cause.more].add(each.replica.id)
-    for number, replicas in sorted(held.items()):
-        yield Evidence(path, json.dumps(number), State.REPORTED, tuple(sorted(replicas)))
+    yield from _numbers(path, odd, [usual + each.more for each in lost])
     yield Evidence(path, json.dumps(usual), State.REPORTED, holder="median engine", is_reference=True)
 
 
@@ -321,16 +317,21 @@ def _tie(pool: PoolSubject, kind: _EngineKind) -> Draft:
 
 def _tokens_evidence(kind: _EngineKind, odd: Sequence[_OddEngine]) -> Iterator[Evidence]:
     """Yield the tokens of these engines, the median unless it is a tie, and their devices."""
-    tokens: dict[int, set[str]] = defaultdict(set)
-    for each in odd:
-        tokens[each.tokens].add(each.replica.id)
-    for number, replicas in sorted(tokens.items()):
-        yield Evidence(TOKENS, json.dumps(number), State.REPORTED, tuple(sorted(replicas)))
+    yield from _numbers(TOKENS, odd, [each.tokens for each in odd])
     if not kind.is_tie:
         yield Evidence(TOKENS, json.dumps(round(kind.median)), State.REPORTED, holder="median", is_reference=True)
-    everyone = tuple(sorted(set().union(*tokens.values())))
+    everyone = tuple(sorted({each.replica.id for each in odd}))
     for name in kind.devices:
         yield Evidence(DEVICE, json.dumps(name, ensure_ascii=False), State.REPORTED, everyone)
+
+
+def _numbers(path: str, odd: Sequence[_OddEngine], numbers: Sequence[int]) -> Iterator[Evidence]:
+    """Yield each number with the replicas of its engines."""
+    held: dict[int, set[str]] = defaultdict(set)
+    for each, number in zip(odd, numbers, strict=True):
+        held[number].add(each.replica.id)
+    for number, replicas in sorted(held.items()):
+        yield Evidence(path, json.dumps(number), State.REPORTED, tuple(sorted(replicas)))
 
 
 def _outliers_text(kind: _EngineKind, odd: Sequence[_OddEngine]) -> Text:

@@ -10,6 +10,7 @@ What was not read from a replica itself is what its digests cover: settings that
 adapters, KV cache groups and block hashes. Devices, memory, capacity of the provider and arguments are not reported.
 """
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -51,13 +52,6 @@ class DigestSource(NamedTuple):
     shared: Reply
 
 
-class SamplingState(NamedTuple):
-    """When a sample of a group was asked (monotonic clock), and the place in the group where the next one begins."""
-
-    at: float
-    next: int = 0
-
-
 class DigestPoller:
     """Polls as `Poller` does, except replicas whose target has what Prometheus scraped."""
 
@@ -68,7 +62,8 @@ class DigestPoller:
         self._poller = Poller(limits, clock)
         self._reader = Reader()
         self._sources: dict[DigestKey, DigestSource] = {}  # last time
-        self._sampling: dict[DigestKey, SamplingState] = {}
+        # When a sample of a group was asked, and the place in the group where the next one begins.
+        self._sampling: dict[DigestKey, tuple[float, int]] = {}
         self._doubted: frozenset[DigestKey] = frozenset()  # of groups with wrong digests
         self._keys: dict[bytes, DigestKey | None] = {}  # by the lines of a replica
         self._read: dict[bytes, ProbeResult] = {}
@@ -173,13 +168,13 @@ class DigestPoller:
 
     def _sample(self, key: DigestKey, group: Sequence[Target]) -> list[Target]:
         """Return the replicas of a group whose answers are compared in this poll."""
-        before, now = self._sampling.get(key), self._clock()
-        if before is not None and now - before.at < self._limits.full_poll_interval_seconds:
+        (asked, place), now = self._sampling.get(key, (-math.inf, 0)), self._clock()
+        if now - asked < self._limits.full_poll_interval_seconds:
             return []
         speaker = self._candidates(key, group)[0]
         others = [each for each in group if each is not speaker]
-        start = before.next % len(others) if before and others else 0
-        self._sampling[key] = SamplingState(now, start + SAMPLE)
+        start = place % len(others) if others else 0
+        self._sampling[key] = (now, start + SAMPLE)
         return [*others[start:], *others[:start]][:SAMPLE]
 
     def _by_key(self, targets: Iterable[Target]) -> tuple[Mapping[DigestKey, Sequence[Target]], list[Target]]:

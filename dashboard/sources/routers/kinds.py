@@ -5,7 +5,7 @@ Read in vllm-project/production-stack (src/vllm_router/parsers/parser.py, servic
 (lmcache/v1/internal_api_server) and kvcache-ai/Mooncake (mooncake-store, its metrics).
 """
 
-from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from dashboard.errors import UnreadableError
@@ -97,26 +97,18 @@ PRODUCTION_STACK = RouterApi(8001, {"/metrics": read_stack_metrics, "/health": r
 DYNAMO = RouterApi(8000, {"/metrics": read_dynamo_metrics}, read_dynamo_process)
 
 
-def read_conf(body: bytes) -> FactValues:
-    """Read the options of an LMCache server on which its keys depend."""
+def _read_options(path: str, name: str, server: str, body: bytes) -> FactValues:
+    """Read the options in force of an LMCache server on which its keys depend; `name` is that of the algorithm."""
     answer = parse_json(body, MAX_NODES)
     if not isinstance(answer, dict) or not is_count(answer.get("chunk_size")):
-        raise UnreadableError("schema", "answers /conf without a chunk_size; check that LMCache's API server is there")
-    return _of_options(answer, "pre_caching_hash_algorithm")
-
-
-def _of_options(answer: Mapping[str, Any], name: str) -> FactValues:
+        raise UnreadableError("schema", f"answers {path} without a chunk_size; check that {server} is there")
     found: dict[FactName, Any] = {FactName.KV_STORE: Store.LMCACHE, FactName.CHUNK_SIZE: answer["chunk_size"]}
     algorithm = text(answer, name)
     return found | ({FactName.KEY_ALGORITHM: algorithm} if algorithm else {})
 
 
-def read_status(body: bytes) -> FactValues:
-    """Read the options in force of LMCache's multiprocess server."""
-    answer = parse_json(body, MAX_NODES)
-    if not isinstance(answer, dict) or not is_count(answer.get("chunk_size")):
-        raise UnreadableError("schema", "answers /status without a chunk_size; check that LMCache is there")
-    return _of_options(answer, "hash_algorithm")
+read_conf = partial(_read_options, "/conf", "pre_caching_hash_algorithm", "LMCache's API server")
+read_status = partial(_read_options, STATUS, "hash_algorithm", "LMCache")
 
 
 def read_version(body: bytes) -> FactValues:
