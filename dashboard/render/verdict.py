@@ -48,7 +48,7 @@ def verdict_of(
     from one of the `baselines` fails, unless findings never do; so does a baseline that no replica was compared with.
     """
     failed = failing(fleet.inspection.findings, fail_on, baselines)
-    short = "; ".join(filter(None, (_too_little(fleet, min_coverage, unread_lists), *_unused(fleet, baselines))))
+    short = "; ".join(filter(None, (_too_little(fleet, min_coverage, unread_lists), *unused(fleet, baselines))))
     level = _level(fail_on, baselines)
     if failed:
         code, parts = FOUND, [f"{_listed(failed)}; {level}", *([f"also {short}"] if short else [])]
@@ -57,7 +57,7 @@ def verdict_of(
     else:
         code, parts = PASSED, [f"{_found(fleet, fail_on, left_out)}; {answered(fleet)}{_partially(fleet)}; {level}"]
     raised = sorted({each.rule for each in fleet.inspection.outcomes if each.kind is OutcomeKind.ERROR})
-    parts += _incomplete(fleet, baselines)
+    parts += incomplete(fleet, baselines)
     parts += [f"rule errors: {', '.join(raised)}"] if raised else []
     parts += _undeclared(fleet.inspection.findings, fail_on)
     parts += [count(len(fleet.inspection.notes), "configuration warning")] if fleet.inspection.notes else []
@@ -98,7 +98,7 @@ def _outcomes(fleet: Fleet, file: str) -> list[Outcome]:
     return [each for each in outcomes if (own := fleet.policy.baseline(each.subject)) is not None and own.file == file]
 
 
-def _unused(fleet: Fleet, baselines: Iterable[str]) -> list[str]:
+def unused(fleet: Fleet, baselines: Iterable[str]) -> list[str]:
     """Return the baselines that no replica was compared with, and why."""
     sentences = []
     for file in baselines:
@@ -110,7 +110,7 @@ def _unused(fleet: Fleet, baselines: Iterable[str]) -> list[str]:
     return sentences
 
 
-def _incomplete(fleet: Fleet, baselines: Iterable[str]) -> list[str]:
+def incomplete(fleet: Fleet, baselines: Iterable[str]) -> list[str]:
     """Return how many replicas were not read, and how many report only a part of a baseline's settings."""
     return [
         sentence

@@ -62,7 +62,8 @@ def replica_report(fleet: Fleet, replica_id: str, *, comparison: ReplicaComparis
     settings = document.settings if document else {}
     compared = comparison or compare_with_pool(fleet, replica)
     shown = cache(lambda: settings_blocks(replica, compared))
-    since = since_paragraphs(fleet.sightings.replicas.get(replica.id), "In the fleet")
+    sighting = fleet.sightings.replicas.get(replica.id)
+    since = since_paragraphs(sighting if sighting and sighting.absent_at else None, "In the fleet")
     title = f"All {count(len(compared.rows), 'setting')}" if len(compared.rows) else "Settings"
     return View(
         title="Replica",

@@ -140,10 +140,9 @@ def replicas_report(fleet: Fleet, choice: ReplicaChoice = EVERY_REPLICA, *, rows
     unread = unread_entries(each for each in incomplete_replicas(fleet) if each.id in shown)
     none = Paragraph(plain("No replica matches the filters."))
     members = tuple(each for each in fleet.replicas if choice.pool in {None, each.pool})
-    limited, pools = (
-        replace(fleet, replicas=members),
-        "" if choice.pool else f", {count(rows['pool'].nunique(), 'pool')}",
-    )
+    limited, hidden = replace(fleet, replicas=members), len(members) - len(rows)
+    lead = f"{len(rows):,} of {count(len(members), 'replica')} shown" if hidden else ""
+    lead += "" if choice.pool else f"{', ' if lead else ''}{count(rows['pool'].nunique(), 'pool')}"
     columns = ", ".join(choice.columns)
     filters = {"search": choice.search.text, "pool": choice.pool, "sort": choice.sort, "columns": columns}
     kept = {SEARCH: choice.search.text, COLUMNS: ",".join(choice.columns)}
@@ -152,7 +151,7 @@ def replicas_report(fleet: Fleet, choice: ReplicaChoice = EVERY_REPLICA, *, rows
     return View(
         title="Replicas",
         headline=replicas_title(limited, choice.pool),
-        lead=f"{len(rows):,} of {count(len(limited.replicas), 'replica')} shown{pools}.",
+        lead=f"{lead}." if lead else "",
         context=context_of(fleet, filters=[(key, text) for key, text in filters.items() if text]),
         parts=(
             *([Section("not-read", "Unreachable or partial", unread, is_exported_only=True)] if unread else []),

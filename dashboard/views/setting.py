@@ -91,7 +91,7 @@ def setting_report(
     known = tuple(pool_values(fleet, path, choice))
     replicas = [each for value in known for each in value.replicas] if has_replicas else []
     values = (_values_section(fleet, path, known),) if known else ()
-    parts = (*values, *replicas_section(fleet, path, replicas), declared_section(path))
+    parts = (*values, declared_section(path), *replicas_section(fleet, path, replicas))
     return View(
         title="Setting", headline=path, lead=_lead(known) or none_text(fleet, "replica"), context=context, parts=parts
     )
@@ -221,7 +221,7 @@ def _histogram(known: Sequence[PoolValue]) -> tuple[Gauges, ...]:
     ]
     more = len(bars) - MOST_BARS
     note = f"{count(more, 'rarer value')} in the table." if more > 0 else ""
-    return (Gauges("values", "Replicas by value", "Replicas by value", tuple(bars[:MOST_BARS]), note, HISTOGRAM_HEADS),)
+    return (Gauges("values", "Replicas by value", "", tuple(bars[:MOST_BARS]), note, HISTOGRAM_HEADS),)
 
 
 def _values_section(fleet: Fleet, path: str, known: Sequence[PoolValue]) -> Section:
@@ -230,7 +230,7 @@ def _values_section(fleet: Fleet, path: str, known: Sequence[PoolValue]) -> Sect
     )
     note = "The most frequent value of a pool is last." + (ORIGIN_NOTE if lacks_arguments else "")
     table = to_table(known, _value_fields(path, fleet), "settings", f"Values of {path}", note)
-    return Section(VALUES, "Values", (*_histogram(known), table))
+    return Section(VALUES, "Replicas by value", (*_histogram(known), table))
 
 
 def values_data(path: str, known: Iterable[PoolValue]) -> Table:

@@ -74,9 +74,10 @@ def settings_report(
     return View(
         title="Settings",
         headline=scoped_title(
-            f"{count(number, 'setting')}, {differing:,} with different values in a pool", choice.pool
+            f"{count(number, 'setting')}, {f'{differing:,}' if differing else 'none'} with different values in a pool",
+            choice.pool,
         ),
-        lead="Search by path or value. Open a setting for its values on all replicas.",
+        lead="Open a setting for its values on all replicas.",
         context=context_of(fleet, filters=choice.chosen),
         parts=(Section(VALUES, "Settings", (_found_table(fleet, rows, choice, sort),)),),
     )

@@ -76,23 +76,21 @@ def status_report(
     """Return the status. The arguments are those of the live fleet; a snapshot has none."""
     complete = sum(all(fact.is_known(each) for fact in FACTS) for each in fleet.replicas)
     undeclared = sum(bool(each.assumptions) for each in fleet.inspection.domains.values())
-    parts = [f"{complete:,} of {count(len(fleet.replicas), 'replica')} report every fact"]
+    parts = [f"{complete:,} of {count(len(fleet.replicas), 'replica')} report every fact"] if fleet.replicas else []
     parts += [f"router not declared in {count(undeclared, 'pool')}"] if undeclared else []
-    common = (_domains_section(fleet), _coverage_section(fleet), _versions_section(fleet))
+    coverage = (_coverage_section(fleet),) if fleet.replicas else ()
+    common = (_domains_section(fleet), *coverage, _versions_section(fleet))
     listed: tuple[Section, ...] = ()
     live: tuple[Section, ...] = ()
     if options is not None:
         listed = (_sources_section(fleet, sources), *_conflicts_section(fleet, conflicts))
-        listed += (*routers_section(fleet.routers), *_receivers_section(receivers))
-        live = (
-            _history_section(options, history),
-            _options_section(options, reload),
-            *_targets_sections(fleet, sources),
-        )
+        listed += (*_targets_sections(fleet, sources), *routers_section(fleet.routers))
+        listed += tuple(_receivers_section(receivers))
+        live = (_history_section(options, history), _options_section(options, reload))
     return View(
         title="Status",
         headline=_headline(fleet, sources),
-        lead=f"{'; '.join(parts)}.",
+        lead=f"{'; '.join(parts)}." if parts else "",
         context=context_of(fleet),
         parts=(*listed, *common, *live),
     )
@@ -101,6 +99,8 @@ def status_report(
 def _headline(fleet: Fleet, sources: Sequence[SourceStatus]) -> str:
     failed, unread = [each for each in sources if each.failure], [each for each in fleet.routers if each.failures]
     counts = fleet.coverage
+    if not counts.targets and not failed and fleet.polled_at:
+        return "No targets"
     parts = [f"{count(len(failed), 'source')} failed"] if failed else []
     parts += [f"{count(len(unread), 'router')} failed"] if unread else []
     return ", ".join([*parts, f"{counts.answered:,} of {count(counts.targets, 'target')} answered"])
@@ -338,5 +338,5 @@ def _versions_section(fleet: Fleet) -> Section:
         f"Field reference: vLLM {known[0]} to {known[-1]}.",
         f"Versions in this fleet: {shortlist(versions, MANY)}." if versions else "No replica reported its version.",
     ]
-    rules = Paragraph((Piece("Rules by outcome are on "), Piece("Findings", link=page(pages.FINDINGS)), Piece(".")))
-    return Section("versions", "Rules and versions", (*(Paragraph(plain(each)) for each in lines), rules))
+    rules = (Piece(" Rules by outcome are on "), Piece("Findings", link=page(pages.FINDINGS)), Piece("."))
+    return Section("versions", "Rules and versions", (Paragraph((*plain(" ".join(lines)), *rules)),))

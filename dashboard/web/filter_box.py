@@ -25,7 +25,7 @@ def draw_box(keys: Mapping[str, FilterKey], example: str, more: Callable[[], Non
             width=560,
             live=True,
         )
-        with st.popover("Filter", width=120):
+        with st.popover("Filter", key="filter"):
             for key, known in keys.items():
                 if key != pages.POOL:  # the header has the pool of all pages
                     _draw_control(key, known, search)

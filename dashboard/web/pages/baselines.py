@@ -14,9 +14,10 @@ from dashboard.config.document import MAX_DOCUMENT_BYTES
 from dashboard.errors import OptionsError
 from dashboard.fleet import Baseline, Pool
 from dashboard.fleet.formatting import count, middle_cut
-from dashboard.fleet.pieces import Piece, Style
-from dashboard.render.verdict import BASELINE_RULE, FOUND, PASSED, verdict_of
+from dashboard.fleet.pieces import Piece, Style, plain
+from dashboard.render.verdict import BASELINE_RULE, incomplete, unused, verdict_of
 from dashboard.rules.findings import Severity
+from dashboard.rules.sentences import capital
 from dashboard.views import pages
 from dashboard.views.blocks import Block, Paragraph, Tone
 from dashboard.views.context import context_line, context_of
@@ -74,24 +75,36 @@ def draw_dialog(fleet: Fleet, pool: Pool, reference: Reference) -> None:
 
 
 def check_blocks(fleet: Fleet, baseline: Baseline) -> tuple[Block, ...]:
-    """Return what `check --baseline` says of a fleet, and the deviations. Raise OptionsError for two of one pool."""
+    """Return the deviations, and what `check --baseline` says of the fleet. Raise OptionsError for two of one pool."""
     at, today = fleet.polled_at or service.now(), service.now().date()
     policy = replace(fleet.policy, baselines=merge_baselines(fleet.policy.baselines, (baseline,)))
     checked = inspected(replace(fleet, policy=policy), at, today)
     is_saved = fleet.snapshot is not None or fleet.past is not None
     unread = () if is_saved else fleet.discovery_errors
     verdict = verdict_of(checked, Severity.CRITICAL, MIN_COVERAGE, unread, (baseline.file,))
-    tone = {PASSED: Tone.GOOD, FOUND: Tone.CRITICAL}.get(verdict.code, Tone.WARNING)
-    command = Piece(f"check --baseline {baseline.file}", Style.CODE)
     deviations = [
         each
         for each in list_findings(checked).active
         if each.finding.rule == BASELINE_RULE and any(one.holder == baseline.file for one in each.finding.evidence)
     ]
-    blocks: list[Block] = [Paragraph((command, Piece(" "), Piece(verdict.sentence)), tone)]
+    files = (baseline.file,)
+    partial = incomplete(checked, files)
+    replicas = {replica for each in deviations for replica in each.finding.replicas}
+    tone, answer = Tone.UNKNOWN if partial else Tone.GOOD, f"No deviation from {baseline.file}"
     if deviations:
-        blocks.append(full_entries(fix_groups(deviations), checked))
-    return tuple(blocks)
+        tone = Tone.CRITICAL
+        answer = f"{count(len(deviations), 'deviation')} from {baseline.file} on {count(len(replicas), 'replica')}"
+    elif missing := unused(checked, files):
+        tone, answer = Tone.UNKNOWN, capital("; ".join(missing))
+    answer = "; ".join((answer, *partial))
+    command = Piece(f"check --baseline {baseline.file}", Style.CODE)
+    return (
+        Paragraph(plain(f"{answer}."), tone),
+        *((full_entries(fix_groups(deviations), checked),) if deviations else ()),
+        Paragraph(
+            (Piece("In CI, for the whole fleet: ", Style.MUTED), command, Piece(f" {verdict.sentence}", Style.MUTED))
+        ),
+    )
 
 
 def _draw_check(fleet: Fleet, uploaded: UploadedFile) -> None:

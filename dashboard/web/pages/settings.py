@@ -78,7 +78,7 @@ def draw_page() -> None:
 
     head = st.container()
     with draw.controls_row("filters"):
-        path = choose_path(fleet)
+        path = choose_path(fleet) if st.query_params.get(pages.PATH) else EVERY_PATH
         choice = choose(fleet, has_path=bool(path))
     if path:
         view = setting_report(fleet, path, choice, has_replicas=True)

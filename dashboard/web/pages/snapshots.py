@@ -101,16 +101,15 @@ FLEET_NAME = "imported"  # of saved answers without a different name
 MOST_REFUSED = 20  # files listed one by one
 _HOW = (
     '<p class="mute">Drop an exported snapshot, the output of <code>poll --format json --full</code>, or answers of '
-    "replicas saved with curl. For answers:</p>"
-    '<ul class="how"><li>Save any of <code>/inference/v1/config?full=true</code>, '
+    "replicas saved with curl.</p>"
+    '<details><summary>Names of files with answers</summary><ul class="how">'
+    "<li>Save any of <code>/inference/v1/config?full=true</code>, "
     "<code>/server_info?config_format=json</code>, <code>/metrics</code>, <code>/v1/models</code> and "
     "<code>/version</code>.</li>"
     "<li>Name each file after its replica, such as <code>chat-1.json</code>. With several files per replica, add the "
     "path with dots for slashes: <code>chat-1.inference.v1.config.json</code>, <code>chat-1.server_info.json</code>, "
     "<code>chat-1.metrics.txt</code>, <code>chat-1.v1.models.json</code>.</li>"
-    "<li>Import time is used as the data time.</li></ul>"
-    '<p class="mute">Select files, then <b>Import</b> below them: it checks the files, saves the fleet and opens '
-    "it.</p>"
+    "<li>Import time is used as the data time.</li></ul></details>"
 )
 
 

@@ -17,12 +17,20 @@ from tests.web.pages.test_compare import BLOCK_SIZE, with_baseline
 
 pytestmark = pytest.mark.usefixtures("service_folder", "working_folder")
 
-TONES = {0: Tone.GOOD, 1: Tone.CRITICAL, 3: Tone.WARNING}
 
-
-@pytest.mark.parametrize("pool", ["chat-70b", "embed-8b", "no-such-pool"])
-@pytest.mark.parametrize("size", [16, 64])
-def test_the_verdict_is_that_of_the_command(pool: str, size: int) -> None:
+@pytest.mark.parametrize(
+    ("pool", "size", "said", "tone"),
+    [
+        ("chat-70b", 16, "1 deviation from agreed.yaml on 1 replica", Tone.CRITICAL),
+        ("chat-70b", 64, "2 deviations from agreed.yaml on 17 replicas", Tone.CRITICAL),
+        ("embed-8b", 16, "No deviation from agreed.yaml", Tone.GOOD),
+        ("embed-8b", 64, "1 deviation from agreed.yaml on 10 replicas", Tone.CRITICAL),
+        ("no-such-pool", 16, "No replica was compared with agreed.yaml (it matches no pool)", Tone.UNKNOWN),
+    ],
+)
+def test_the_answer_is_about_the_pool_and_the_last_line_is_that_of_the_command(
+    pool: str, size: int, said: str, tone: Tone
+) -> None:
     service.put(story(), NOW)
     raw = f"version: 1\npool: {pool}\nexpected: {{{BLOCK_SIZE}: {size}}}\n".encode()
     Path("agreed.yaml").write_bytes(raw)
@@ -32,11 +40,13 @@ def test_the_verdict_is_that_of_the_command(pool: str, size: int) -> None:
     assert (mistakes, baseline is None) == ((), False)
     assert baseline is not None
 
-    verdict, *deviations = check_blocks(story(), baseline)
+    answer, *deviations, verdict = check_blocks(story(), baseline)
 
     assert isinstance(verdict, Paragraph)
-    assert to_plain(verdict.line) == f"check --baseline agreed.yaml {last_line(done)}"
-    assert verdict.tone is TONES[done.exit_code]
+    assert isinstance(answer, Paragraph)
+    assert to_plain(answer.line).startswith(said)
+    assert answer.tone is tone
+    assert to_plain(verdict.line) == f"In CI, for the whole fleet: check --baseline agreed.yaml {last_line(done)}"
     assert bool(deviations) is ("BL-01" in last_line(done))
     assert all(isinstance(each, Entries) for each in deviations)
 

@@ -18,7 +18,7 @@ def test_the_table_has_all_replicas_with_state_and_reason() -> None:
     table = table_of(app, CAPTION)
 
     assert "<h1>40 replicas: 1 down and 1 partial</h1>" in html(app)
-    assert "40 of 40 replicas shown, 5 pools." in html(app)
+    assert "5 pools." in html(app)
     assert max(table["Differs in"]) == "5"
     assert table["State"][0].split() == ["down,", "timeout", "No", "answer", "within", "5", "s."]
     assert {each.split()[0] for each in table["Findings"] if each} <= set(map(str, Severity))
