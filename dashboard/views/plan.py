@@ -74,9 +74,13 @@ def plan_section(fleet: Fleet, target: str = pages.OVERVIEW) -> Section:
     plan = plan_of(fleet)
     if not plan.causes:
         return Section(PLAN, "Fix plan", (_calm_paragraph(fleet),))
-    every = Piece(f"All {count(len(fleet.inspection.findings), 'finding')}", link=page(pages.FINDINGS))
+    every = Piece(_every_text(len(fleet.inspection.findings)), link=page(pages.FINDINGS))
     items = [_brief(fleet, plan, *each, page(target)) for each in enumerate(plan.causes, 1)]
     return _section("Fix plan", plan, items, every, MOST_CAUSES)
+
+
+def _every_text(number: int) -> str:
+    return f"All {number:,} findings" if number > 1 else "1 finding"
 
 
 def _calm_paragraph(fleet: Fleet) -> Paragraph:
@@ -93,7 +97,7 @@ def pool_section(fleet: Fleet, name: str) -> tuple[Section, ...]:
     for number, cause in enumerate(plan.causes, 1):
         items.append(_brief(fleet, plan, number, cause, page(pages.COMPARE, pool=name), has_why=False))
     own = sum(name in each.pools for each in fleet.inspection.findings)
-    every = Piece(f"All {count(own, 'finding')}", link=page(pages.FINDINGS, pool=name))
+    every = Piece(_every_text(own), link=page(pages.FINDINGS, pool=name))
     return (_section("Plan the fix", plan, items, every, MOST_OF_POOL),) if items else ()
 
 

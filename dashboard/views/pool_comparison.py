@@ -198,8 +198,9 @@ def worst_by_path(inspection: Inspection, pool: str) -> dict[str, Severity]:
 def head_text(pool: Pool, members: Sequence[Replica], domain: Domain | None) -> str:
     """Return replicas, cohorts, role, devices, router and store of a pool in one line."""
     read = sum(len(each.replicas) for each in pool.cohorts)
-    some = f"{read:,} of " if read < len(pool.replicas) else ""
-    parts = [f"{some}{count(len(pool.replicas), 'replica')} in {count(len(pool.cohorts), 'cohort')}"]
+    some = f"{read:,} of " if 0 < read < len(pool.replicas) else ""
+    where = f" in {count(len(pool.cohorts), 'cohort')}" if read else ", settings not reported"
+    parts = [f"{some}{count(len(pool.replicas), 'replica')}{where}"]
     parts += [str(pool.role)] if pool.role != "both" else []
     parts += [device_words(members), *(shared_texts(domain) if domain else ())]
     return " · ".join(filter(None, parts))
@@ -249,9 +250,10 @@ def hidden_text(matrix: compare.Matrix, members: Sequence[Replica]) -> str:
         (pool.identity, "per-replica identity"),
         (len(pool.ignored), "ignored by fleet.yaml"),
     ]
-    sentences = [
+    counted = (
         f"{differ:,} of {count(differ + pool.equal, 'compared setting')} {'differs' if differ == 1 else 'differ'}."
-    ]
+    )
+    sentences = [counted] if pool.cohorts else []
     if matrix.columns and matrix.columns[0].key == compare.BASELINE.text:
         number = sum(row.differs for row in matrix.rows)
         sentences.append(f"{count(number, 'deviation')} from the {matrix.columns[0].title}.")
