@@ -1,9 +1,8 @@
 """Draws the blocks of a view on a page: static blocks as HTML, charts and tables of very many rows by Streamlit."""
 
-from __future__ import annotations  # prepared pieces nest
-
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from functools import partial
+from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -25,7 +24,6 @@ from dashboard.web import charts, links, markup, tables
 
 MATRIX_ROW, MATRIX_HEAD = 32, 90  # px of a difference table whose values fit on one line, and of the rest of it
 MOST_HTML_ROWS = 200  # of a table; more are a grid, as a page of so much HTML is slow
-COPY = '<button type="button" class="copy" data-copy-table>Copy table</button>'
 _component = markup.component("difference_matrix", "copying.js", "matrix.js", css="surface")
 _map_component = markup.component("fleet_map", "fleet_map.js", css="surface")
 
@@ -55,28 +53,9 @@ def open_link(link: Link | None) -> None:
         links.open_url(url)
 
 
-class FoldedSection(NamedTuple):
-    """A section that a page folds, prepared."""
-
-    title: str
-    pieces: PreparedPieces
-
-
-class MapHtml(NamedTuple):
-    """A map of replicas that arrow keys walk through, as HTML."""
-
-    html: str
-
-
-class MatrixHtml(NamedTuple):
-    """A difference table whose cells can be clicked, as HTML, and its pool."""
-
-    html: str
-    pool: str
-
-
-PreparedPiece = str | MapHtml | tables.TickedHtml | MatrixHtml | FoldedSection | Block
-PreparedPieces = tuple[PreparedPiece, ...]  # HTML of static blocks, and what Streamlit draws
+# HTML of static blocks, or what draws under a key and returns the link that was clicked, if any.
+PreparedPiece = str | partial[Any]
+PreparedPieces = tuple[PreparedPiece, ...]
 
 
 def draw_sections(sections: Iterable[Section], key: str) -> Link | None:
@@ -92,9 +71,14 @@ def prepare_sections(sections: Iterable[Section], level: int = 2) -> PreparedPie
     return _joined(_section_pieces(sections, level))
 
 
-def prepare(blocks: Iterable[Block]) -> PreparedPieces:
-    """Write static blocks as HTML, which sessions can share."""
-    return _joined(map(_prepared, blocks))
+def prepare(blocks: Iterable[Block], below: str = "") -> PreparedPieces:
+    """Write static blocks as HTML, which sessions can share, with HTML `below` each table whose cells are clicked."""
+    return _joined(_prepared(each, below) for each in blocks)
+
+
+def folded(title: str, pieces: PreparedPieces) -> PreparedPiece:
+    """Return pieces in an expander."""
+    return partial(_draw_folded, title, pieces)
 
 
 def heading_of(section: Section, level: int = 2) -> str:
@@ -106,7 +90,7 @@ def _section_pieces(sections: Iterable[Section], level: int) -> Iterator[Prepare
         if section.is_appendix or section.is_exported_only:
             continue
         if section.is_aside:
-            yield FoldedSection(section.title, (*prepare(section.blocks), *prepare_sections(section.parts, level + 1)))
+            yield folded(section.title, (*prepare(section.blocks), *prepare_sections(section.parts, level + 1)))
             continue
         if section.title:
             yield heading_of(section, level)
@@ -114,17 +98,19 @@ def _section_pieces(sections: Iterable[Section], level: int) -> Iterator[Prepare
         yield from _section_pieces(section.parts, level + 1)
 
 
-def _prepared(block: Block) -> PreparedPiece:
+def _prepared(block: Block, below: str = "") -> PreparedPiece:
     if isinstance(block, DifferenceTable) and block.is_interactive:
-        return MatrixHtml(html_of([block]), block.matrix.pool.name)
+        return partial(draw_matrix, html_of([block]) + below, block.matrix.pool.name)
     if isinstance(block, FleetMap):
-        return MapHtml(html_of([block]))
-    is_grid = isinstance(block, Table) and block.is_whole and len(block.rows) > MOST_HTML_ROWS
-    if isinstance(block, Chart | Columns) or is_grid:
-        return block
+        return partial(_draw_map, html_of([block]))
+    if isinstance(block, Chart | Columns):
+        return partial(_draw_chart, block) if isinstance(block, Chart) else partial(_draw_columns, block)
+    if isinstance(block, Table) and block.is_whole and len(block.rows) > MOST_HTML_ROWS:
+        return partial(tables.draw_grid, block)
+    html = html_of([block])
     if isinstance(block, Table) and block.has_ticks:
-        return tables.TickedHtml(html_of([block]), tables.ids_of(block))
-    return html_of([block])
+        return partial(tables.draw_ticked_table, html, tables.ids_of(block))
+    return html
 
 
 def _joined(pieces: Iterable[PreparedPiece]) -> PreparedPieces:
@@ -148,34 +134,28 @@ def draw_prepared(pieces: PreparedPieces, key: str) -> Link | None:
     for place, piece in enumerate(pieces):
         if isinstance(piece, str):
             st.html(piece)
-        elif isinstance(piece, MapHtml):
-            _map_component(key=f"{key}_{place}", data={"html": piece.html})
-        elif isinstance(piece, tables.TickedHtml):
-            tables.draw_ticked_table(piece, f"{key}_{place}")
         else:
-            clicked = _draw(piece, f"{key}_{place}") or clicked
+            clicked = piece(f"{key}_{place}") or clicked
     return clicked
 
 
-def _draw(piece: MatrixHtml | FoldedSection | Block, key: str) -> Link | None:
-    if isinstance(piece, FoldedSection):
-        if not any(isinstance(each, Chart) for each in piece.pieces):
-            with st.expander(piece.title):
-                return draw_prepared(piece.pieces, key)
-        with st.expander(piece.title, key=f"{key}_aside", on_change="rerun") as aside:  # a folded chart costs 50 ms
-            return draw_prepared(piece.pieces, key) if aside.open else None
-    if isinstance(piece, MatrixHtml):
-        return draw_matrix(piece.html, piece.pool, key)
-    if isinstance(piece, Chart):
-        return _draw_chart(piece, key)
-    if isinstance(piece, Table):
-        return tables.draw_grid(piece, key)
+def _draw_folded(title: str, pieces: PreparedPieces, key: str) -> Link | None:
+    if not any(isinstance(each, partial) and each.func is _draw_chart for each in pieces):
+        with st.expander(title):
+            return draw_prepared(pieces, key)
+    with st.expander(title, key=f"{key}_aside", on_change="rerun") as aside:  # a folded chart costs 50 ms
+        return draw_prepared(pieces, key) if aside.open else None
+
+
+def _draw_map(html: str, key: str) -> None:
+    _map_component(key=key, data={"html": html})
+
+
+def _draw_columns(block: Columns, key: str) -> Link | None:
     clicked = None
-    if isinstance(piece, Columns):
-        places = st.columns(piece.shares, gap="medium")
-        for number, (place, column) in enumerate(zip(places, piece.columns, strict=True)):
-            with place:
-                clicked = draw_blocks(column, f"{key}_{number}") or clicked
+    for number, (place, column) in enumerate(zip(st.columns(block.shares, gap="medium"), block.columns, strict=True)):
+        with place:
+            clicked = draw_blocks(column, f"{key}_{number}") or clicked
     return clicked
 
 

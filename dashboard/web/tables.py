@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
 
 import pandas as pd
 import streamlit as st
@@ -24,13 +23,6 @@ ROW, HEAD, TALLEST = 35, 37, 702  # px of a grid, and of a table whose cells hav
 LETTER, PADDING, WIDEST = 6.6, 24, 440  # px of a column: of a character, of its edges, at most
 ARROWS = {ASCENDING: "\N{UPWARDS ARROW}", DESCENDING: "\N{DOWNWARDS ARROW}"}  # on the head of a sorted column
 _ticks_component = markup.component("ticked_table", "ticks.js", css="surface")
-
-
-class TickedHtml(NamedTuple):
-    """A table whose rows can be ticked, as HTML, and the ids of its replicas."""
-
-    html: str
-    ids: tuple[str, ...]
 
 
 def draw_grid(table: Table, key: str) -> Link | None:
@@ -93,16 +85,17 @@ def _read_selection(key: str, ids: Sequence[str], columns: Sequence[Column]) -> 
         st.query_params.update(dict(clicked.choices))
 
 
-def draw_ticked_table(table: TickedHtml, key: str) -> None:
+def draw_ticked_table(html: str, ids: Sequence[str], key: str) -> None:
+    """Draw a table whose rows can be ticked; `ids` are those of its replicas."""
     place = st.container()
-    with reserved(key, HEAD + ROW * len(table.ids)):
-        ticked, cleared = _ticked_in(key, table.ids), st.session_state.get(f"{key}_cleared", 0)
-        data = {"html": table.html, "ticked": ticked, "cleared": cleared}
+    with reserved(key, HEAD + ROW * len(ids)):
+        ticked, cleared = _ticked_in(key, ids), st.session_state.get(f"{key}_cleared", 0)
+        data = {"html": html, "ticked": ticked, "cleared": cleared}
         found = _ticks_component(key=key, data=data, on_ticked_change=nothing).get("ticked")
     if isinstance(found, list):
-        st.session_state[f"{key}_ticked"] = [each for each in table.ids if each in found]
+        st.session_state[f"{key}_ticked"] = [each for each in ids if each in found]
     with place:
-        _draw_tick_bar(key, table.ids)
+        _draw_tick_bar(key, ids)
 
 
 def _ticked_in(key: str, ids: Sequence[str]) -> list[str]:

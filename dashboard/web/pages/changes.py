@@ -108,7 +108,7 @@ def shown(
     contexts = [context_of(side, name=name, filters=filters) for side, name in zip((before, after), names, strict=True)]
     happened = what_happened(events, *between, skipped) if between else None
     view = changes_report(changes, contexts[0], contexts[1], happened)
-    folded = (draw.FoldedSection(each.title, draw.prepare(each.blocks)) for each in view.parts if each.is_appendix)
+    folded = (draw.folded(each.title, draw.prepare(each.blocks)) for each in view.parts if each.is_appendix)
     return view, (*draw.prepare_sections(view.parts), *folded)
 
 

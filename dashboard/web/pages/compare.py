@@ -47,6 +47,7 @@ from dashboard.web.state import shared
 MOST_REPLICA_COLUMNS = 12  # a larger pool is compared by cohorts only
 COHORTS, REPLICAS = "Cohorts", "Replicas"
 EVERY_SECTION = "all"
+COPY = '<div class="foot"><button type="button" class="copy" data-copy-table>Copy table</button></div>'
 DEFAULT_POOL = "compared_pool"  # in the session: the pool that is shown without a scope, until it is gone
 
 
@@ -58,7 +59,7 @@ def shown(
     pool = pool_named(fleet, pool_name)
     settings, deciding = compare_chosen(fleet, pool, choice)
     return settings, {
-        SETTINGS: draw.prepare(settings_section(settings, members_of(fleet, pool), choice).blocks),
+        SETTINGS: draw.prepare(settings_section(settings, members_of(fleet, pool), choice).blocks, COPY),
         DECIDING: draw.prepare_sections((*deciding_section(settings, deciding), *router_section(fleet, pool))),
     }
 
@@ -130,17 +131,6 @@ def _choose_reference(pool: Pool, names: Mapping[str, str], baseline: Baseline |
             "Reference", options, **bound, format_func=lambda key: one_line(labels[key]), width=175, help=label
         )
     )
-
-
-def draw_matrix(prepared: draw.PreparedPieces) -> Link | None:
-    """Draw the settings with the button that copies them; return what was clicked."""
-    pieces = [
-        each._replace(html=f'{each.html}<div class="foot">{draw.COPY}</div>')
-        if isinstance(each, draw.MatrixHtml)
-        else each
-        for each in prepared
-    ]
-    return draw.draw_prepared(tuple(pieces), "compare_settings")
 
 
 def open_clicked(clicked: Link) -> None:
@@ -223,7 +213,7 @@ def draw_page() -> None:
         baselines.offer(fleet, pool, choice.reference)
     clicked = None
     if matrix.rows:
-        clicked = draw_matrix(prepared[SETTINGS])
+        clicked = draw.draw_prepared(prepared[SETTINGS], "compare_settings")
     elif not pool.cohorts and any(member.fresh for member in members):
         empty.no_settings_reported("pool")
     elif choice.is_filtered:
