@@ -93,10 +93,8 @@ def check(
         wrong("--history needs --since, or a --snapshot of the history")
     if brief and output != "table":
         wrong(f"--brief cannot be combined with --format {output}")
-    options, given = (
-        options_of(config, target, snapshot=snapshot, prometheus=prometheus),
-        given_baselines(baseline or ()),
-    )
+    options = options_of(config, target, snapshot=snapshot, prometheus=prometheus)
+    given = given_baselines(baseline or ())
     if snapshot:
         fleet = _saved(snapshot, options, config, given, history)
     else:

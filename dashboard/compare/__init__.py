@@ -8,7 +8,6 @@ from dashboard.compare.columns import ReferenceKind as ReferenceKind
 from dashboard.compare.columns import parse_reference as parse_reference
 from dashboard.compare.hashes import Share as Share
 from dashboard.compare.hashes import SharingCell as SharingCell
-from dashboard.compare.holders import Holders as Holders
 from dashboard.compare.holders import holders as holders
 from dashboard.compare.matrix import CellState as CellState
 from dashboard.compare.matrix import Matrix as Matrix

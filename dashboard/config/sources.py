@@ -68,9 +68,8 @@ LabelName = Annotated[
     Field(max_length=200),
     _like(r"[a-zA-Z_][a-zA-Z0-9_]*", "not the name of a label in Prometheus; write letters, digits and _"),
 ]
-UserName = Annotated[
-    str, Field(max_length=200), _like(r"[^:\x00-\x1f]+", "not a user name; write one without colon")  # RFC 7617
-]
+# RFC 7617
+UserName = Annotated[str, Field(max_length=200), _like(r"[^:\x00-\x1f]+", "not a user name; write one without colon")]
 Tenant = Annotated[str, Field(max_length=200), _like(r"[!-~]+", "not a tenant; write one word of plain characters")]
 ObjectName = Annotated[
     str,

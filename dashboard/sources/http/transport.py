@@ -173,9 +173,8 @@ class ReservedAddressError(OSError):
     """A connection to a reserved address was not opened."""
 
     def __init__(self, address: str) -> None:
-        super().__init__(
-            "reserved address"
-        )  # one text for all: of other errors of several addresses aiohttp makes a new one
+        # One text for all: of other errors of several addresses aiohttp makes a new one.
+        super().__init__("reserved address")
         self.address = address
 
 

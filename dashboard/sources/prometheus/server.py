@@ -96,9 +96,8 @@ class PrometheusServer:
         self._options = options
         self._by = by
         self._is_split = False
-        self._labels: dict[
-            bytes, SeriesLabels
-        ] = {}  # by their JSON: mostly those of the last poll are those of this one
+        # By their JSON: mostly those of the last poll are those of this one.
+        self._labels: dict[bytes, SeriesLabels] = {}
         self._endpoint = endpoint_of(options.url, QUERY)
 
     async def ask_for_all(self, client: Client, deadline: Deadline) -> QueryResult:

@@ -23,9 +23,7 @@ from dashboard.store.writing import PRIVATE, PRIVATE_FOLDER
 FILE = "history.db"  # in data_folder
 MIGRATIONS = Path(__file__).with_name("migrations")
 BUSY_SECONDS = 1.0  # the longest wait for another process that writes: polling waits as long
-MAINTENANCE_SECONDS = (
-    10.0  # the same for what nobody waits for longer than for a recorded poll: saving a snapshot, pruning
-)
+MAINTENANCE_SECONDS = 10.0  # the same where nobody waits longer than for a recorded poll: saving, pruning
 CONNECT_SECONDS = 3  # the longest wait for a PostgreSQL that is gone
 STATEMENT_MILLISECONDS = 10_000
 # Both ends of a connection notice within 14 seconds that the other machine is gone (default: 2 hours); until then its
@@ -67,12 +65,8 @@ class Database:
         backend = self._url.get_backend_name()
         if backend not in {"sqlite", "postgresql"} or (backend == "sqlite" and not self._url.database):
             raise HistoryError(WRONG_URL)
+        # None: several instances of the dashboard share it, one polls and records, the others show that.
         self.file = Path(str(self._url.database)).resolve() if backend == "sqlite" else None
-
-    @property
-    def is_shared(self) -> bool:
-        """Return whether several instances of the dashboard share it: one polls and records, the others show that."""
-        return self.file is None
 
     @property
     def place(self) -> str:

@@ -60,7 +60,7 @@ class Recorder:
         fleet, self._refused = None, None
         try:
             writer = self._writing()
-            if writer.database.is_shared:
+            if writer.database.file is None:
                 fleet = self._followed(writer, name, now)
         except Exception as error:  # noqa: BLE001  logged with the poll that is not recorded
             self._refused = error
