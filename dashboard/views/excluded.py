@@ -126,14 +126,15 @@ def ignore_preview(fleet: Fleet, glob: str) -> str:
     return f"Hides {count(len(hidden), 'setting')}, {differ:,} with differences: {shortlist(hidden, MANY)}."
 
 
-def ignored_table(fleet: Fleet) -> Table | None:
+def ignored_tables(fleet: Fleet) -> tuple[Table, ...]:
+    """Return the differences that fleet.yaml ignores by pool; empty without any."""
     own = [pool for pool in fleet.pools if pool.ignored]
     fields = (
         Field("name", "Pool", lambda pool: brief(pool.name), link=lambda pool: Link(Kind.POOL, pool.name)),
         Field("", "Differences", value=lambda pool: len(pool.ignored), is_number=True),
         Field("", "Settings", lambda pool: shortlist(pool.ignored, MANY), lambda pool: tuple(pool.ignored)),
     )
-    return to_table(own, fields, "ignored", "Ignored differences", most=MOST_ROWS) if own else None
+    return (to_table(own, fields, "ignored", "Ignored differences", most=MOST_ROWS),) if own else ()
 
 
 def _unread(state: ReplicaState, kind: str, why: str, members: Sequence[Replica]) -> Entry:

@@ -26,7 +26,7 @@ from dashboard.rules.findings import Evidence, Finding, OutcomeKind, Remedy, Sev
 from dashboard.views import finding_list, pages
 from dashboard.views.blocks import Banner, Block, Cell, Column, Entries, Entry, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
-from dashboard.views.excluded import ignored_blocks, ignored_table, suppressed_blocks
+from dashboard.views.excluded import ignored_blocks, ignored_tables, suppressed_blocks
 from dashboard.views.finding_text import (
     FINDINGS,
     SNIPPETS,
@@ -83,8 +83,7 @@ def findings_report(fleet: Fleet, chosen: finding_list.FindingFilter = EVERYTHIN
         f" {count(len(found), 'finding')} of {len(known.active):,} shown." if len(found) < len(known.active) else ""
     )
     errors, skipped = error_blocks(fleet.inspection), outcome_table(fleet.inspection, OutcomeKind.SKIPPED)
-    ignored = ignored_table(fleet)
-    excluded = (*suppressed_blocks(fleet, known), *ignored_blocks(fleet), *([ignored] if ignored else []))
+    excluded = (*suppressed_blocks(fleet, known), *ignored_blocks(fleet), *ignored_tables(fleet))
     parts = [
         *([Section("raised", "Rule errors", errors)] if errors else []),
         *(severity_parts(found, fleet) or [_none(fleet, known)]),

@@ -22,7 +22,7 @@ from dashboard.views.blocks import (
     Tone,
     quiet_paragraph,
 )
-from dashboard.views.excluded import ignored_blocks, ignored_table, suppressed_blocks
+from dashboard.views.excluded import ignored_blocks, ignored_tables, suppressed_blocks
 from dashboard.views.finding_list import FindingFilter, FindingList
 from dashboard.views.finding_text import rule_problem, rule_title, with_code
 from dashboard.views.names import brief
@@ -95,11 +95,8 @@ def rules_blocks(fleet: Fleet, known: FindingList, chosen: FindingFilter, shown:
     if shown == SUPPRESSED:
         return suppressed_blocks(fleet, known)
     if shown == IGNORED:
-        ignored = ignored_table(fleet)
-        return (
-            *(ignored_blocks(fleet) or (quiet_paragraph("fleet.yaml ignores no settings."),)),
-            *([ignored] if ignored else []),
-        )
+        none = quiet_paragraph("fleet.yaml ignores no settings.")
+        return (*(ignored_blocks(fleet) or (none,)), *ignored_tables(fleet))
     table = outcome_table(fleet.inspection, OUTCOMES[shown], chosen)
     return (table,) if table else (quiet_paragraph("No rules."),)
 

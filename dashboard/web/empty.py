@@ -51,10 +51,10 @@ def nothing_answered() -> None:
     _draw("No pools to compare", f"No replica reports its model. {overview} shows the reason and the fix.")
 
 
-def too_few_replicas(why: str) -> None:
-    """Draw that a pool has fewer than two comparable replicas, which is not the same as equal settings."""
+def unknown(title: str, why: str) -> None:
+    """Draw that nothing is known, which is not the same as equal settings or no findings."""
     glyph = markup.glyph("unknown", "unknown:")
-    st.html(markup.notice("unknown", f"{glyph} {markup.bold('Nothing to compare.')} {markup.text(why)}"))
+    st.html(markup.notice("unknown", f"{glyph} {markup.bold(title)} {markup.text(why)}"))
 
 
 def too_few_chosen() -> None:

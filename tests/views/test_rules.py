@@ -3,7 +3,7 @@
 from dashboard.fleet.pieces import to_plain
 from dashboard.rules.findings import Inspection, Outcome, OutcomeKind
 from dashboard.views.blocks import Entries, Paragraph, Table
-from dashboard.views.excluded import MOST_ROWS, ignored_blocks, ignored_table, suppressed_blocks
+from dashboard.views.excluded import MOST_ROWS, ignored_blocks, ignored_tables, suppressed_blocks
 from dashboard.views.finding_list import list_findings
 from dashboard.views.rules import error_blocks, outcome_table
 from tests.builders import alike, document, fleet, story
@@ -89,12 +89,12 @@ def test_ignored_settings_are_named_with_the_pools_that_differ() -> None:
     documents = [document({f"x.y{number}": value for number in range(12)}) for value in (1, 2)]
     members = [each for number, one in enumerate(documents) for each in alike("chat", 1, one, first=number)]
     ignoring = fleet(members, documents, ignore=("x.*",))
-    table, (paragraph,) = ignored_table(ignoring), ignored_blocks(ignoring)
+    (table,), (paragraph,) = ignored_tables(ignoring), ignored_blocks(ignoring)
 
     assert table is not None
     assert [each.text for each in table.rows[0][:2]] == ["chat", "12"]
     assert table.rows[0][2].text.startswith("x.y0, ")
     assert table.rows[0][2].text.endswith(" and 4 more")
     assert to_plain(paragraph.line) == "Ignored by fleet.yaml: x.* (these differ in 1 pool)."
-    assert ignored_table(story()) is None
+    assert ignored_tables(story()) == ()
     assert ignored_blocks(story()) == ()

@@ -223,7 +223,7 @@ def draw_page() -> None:
         head = "No difference:" if is_good else "No setting differs:"
         empty.all_equal(head, equal_text(matrix, members), is_good=is_good)
     else:
-        empty.too_few_replicas(hidden_text(matrix, members))
+        empty.unknown("Nothing to compare.", hidden_text(matrix, members))
 
     clicked = draw.draw_prepared(prepared[DECIDING], "compare_deciding") or clicked
     draw.draw_prepared(pairs, "compare_pairs")

@@ -138,9 +138,8 @@ def _draw_list(fleet: Fleet, known: FindingList, chosen: FindingFilter, opened: 
     if not number and is_clean(shown):
         empty.all_equal("No findings.", no_findings_text(shown))
     elif not number:
-        text = markup.text("The lists of skipped and n/a rules below have the reasons.")
-        title = markup.bold("No rule on settings was evaluated.")
-        st.html(markup.notice("unknown", f"{markup.glyph('unknown', 'unknown:')} {title} {text}"))
+        why = "The lists of skipped and n/a rules below have the reasons."
+        empty.unknown("No rule on settings was evaluated.", why)
     elif not found:
         hidden = f"They hide all {number:,} findings." if number > 1 else "They hide the only finding."
         if (since := chosen.new_since) and not any(map(FindingFilter(new_since=since).matches, known.active)):
