@@ -150,9 +150,8 @@ def _proposals(fleet: Fleet) -> Mapping[tuple[str, ...], _Proposal]:
         ways = [each for each in finding.remedy.ways if _can_be_set(fleet, each)]
         if not ways:
             continue
-        proposal = found.setdefault(
-            tuple(sorted(path for path, _ in ways[0].settings)), _Proposal(defaultdict(list), set())
-        )
+        paths = tuple(sorted(path for path, _ in ways[0].settings))
+        proposal = found.setdefault(paths, _Proposal(defaultdict(list), set()))
         proposal.findings.add(finding.id)
         ids = set(finding.replicas)
         for pool in finding.pools:
