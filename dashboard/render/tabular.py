@@ -17,13 +17,12 @@ from pydantic_core import to_jsonable_python
 from dashboard.compare import Matrix, MatrixColumn
 from dashboard.documents import native, pick
 from dashboard.documents.findings import past_object, sighted
-from dashboard.fleet.formatting import FORMULA, csv_cell, one_line, plain_value, safe_json
+from dashboard.fleet.formatting import FORMULA, csv_cell, iso, one_line, plain_value, safe_json
 from dashboard.fleet.history import NO_SIGHTINGS, Sighting
 from dashboard.fleet.pieces import to_plain
 from dashboard.render.matrix import cell_text, is_cohort
 from dashboard.views import blocks
 from dashboard.views.context import Context, context_line
-from dashboard.views.since import SIGHTING_COLUMNS, sighting_cells
 from dashboard.views.time_chart import TimeChart
 
 _IN_COMMENT = re.compile(FORMULA.pattern.replace("<=;", "<=[;,]"))  # no quotes keep a comma from separating
@@ -103,13 +102,13 @@ def matrix_csv(
     `notes` are comment lines above the table; `names` are the replicas' names by id, `sightings` those of differences
     by path, in the last columns.
     """
-    times = SIGHTING_COLUMNS if sightings else ()
-    heads = ("path", *(_matrix_head(column, names or {}) for column in matrix.columns), *map(head_of, times))
+    times = Sighting._fields if sightings else ()
+    heads = ("path", *(_matrix_head(column, names or {}) for column in matrix.columns), *times)
     texts = (
         [
             row.path,
             *(plain_value(each.value) if each.value else cell_text(each) for each in row.cells),
-            *(f"{cell.value or ''}" for cell in sighting_cells(sightings.get(row.path)) if sightings),
+            *(iso(each) if each else "" for each in sightings.get(row.path) or (None,) * len(times)),
         ]
         for row in matrix.rows
     )

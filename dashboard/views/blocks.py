@@ -211,9 +211,8 @@ def value_of(cell: Cell, column: Column) -> DataValue | None:
 class DifferenceTable:
     """A difference matrix. `kinds` are severities by path, `names` those of replicas by id.
 
-    `suppressed` says by path who suppressed its findings, where none is active.
-
-    `sightings` are by path, `column_sightings` by the key of a column; both are empty without a history.
+    `suppressed` says by path who suppressed its findings, where none is active. `sightings` are by path,
+    `column_sightings` by the key of a column; both are empty without a history.
 
     On a page its settings are links to the page Compare of its pool; where it `is_interactive`, its cells are clicked.
     """

@@ -23,6 +23,7 @@ from dashboard.views import pages
 from dashboard.views.blocks import (
     Block,
     Cell,
+    DataValue,
     DifferenceTable,
     Entries,
     Entry,
@@ -63,7 +64,7 @@ from dashboard.views.pool_comparison import (
 from dashboard.views.pool_text import router_section, sharing_blocks, sharing_severity, trait_paragraphs
 from dashboard.views.setting import origin_text, origins_text
 from dashboard.views.since import since_cell, since_paragraphs
-from dashboard.views.table import Field, to_table
+from dashboard.views.table import Field, plain_value, to_table
 from dashboard.vllm.field_reference import known_sentences
 
 NO_NOTES: Mapping[str, str] = MappingProxyType({})
@@ -263,17 +264,14 @@ def cohorts_table(
     ]
     if sightings:
         fields.append(Field("", "Since", lambda cohort: since_cell(sightings.get(cohort.letter)), is_shown_only=True))
-        for place, name in enumerate(Sighting._fields):
-            fields.append(Field("", value=partial(_sighting_time, sightings, place), key=name))
+        fields += [Field("", value=partial(_sighting_time, sightings, name), key=name) for name in Sighting._fields]
     unread = len(pool.replicas) - sum(len(cohort.replicas) for cohort in pool.cohorts)
     note = f"{formatting.count(unread, 'replica')} in no cohort: settings not reported." if unread else ""
     return to_table(pool.cohorts, fields, f"cohorts-{slug}", f"Cohorts of {brief(pool.name)}", note)
 
 
-def _sighting_time(sightings: Mapping[str, Sighting], place: int, cohort: Cohort) -> str | None:
-    seen = sightings.get(cohort.letter)
-    time = seen[place] if seen else None
-    return formatting.iso(time) if time else None
+def _sighting_time(sightings: Mapping[str, Sighting], name: str, cohort: Cohort) -> DataValue | None:
+    return plain_value(getattr(sightings.get(cohort.letter), name, None))
 
 
 MOST_TEXTS = 10  # reported texts of a value of which only a part is compared

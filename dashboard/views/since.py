@@ -18,7 +18,6 @@ PERIOD = rf"\d{{1,4}}[{''.join(PERIODS)}]"  # other ranges
 _NEVER = datetime.min.replace(tzinfo=UTC)
 NEWEST_FIRST = "-since"  # as a sort in the URL
 SINCE = Column("Since")
-SIGHTING_COLUMNS = tuple(map(Column, Sighting._fields))  # for programs, named as in every JSON document
 
 
 class Recency(NamedTuple):
@@ -94,11 +93,6 @@ def since_cell(sighting: Sighting | None) -> Cell:
     if sighting.absent_at is None:
         return Cell("", hint=since_text(sighting))
     return Cell(to_plain(short_pieces(sighting)), hint=since_text(sighting), age=Age(sighting.since))
-
-
-def sighting_cells(sighting: Sighting | None) -> tuple[Cell, ...]:
-    times = sighting or (None,) * len(SIGHTING_COLUMNS)
-    return tuple(Cell("", value=iso(time) if time else None) for time in times)
 
 
 def newest(sightings: Iterable[Sighting | None]) -> Sighting | None:

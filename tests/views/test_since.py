@@ -7,16 +7,13 @@ import pytest
 
 from dashboard.fleet.history import Sighting
 from dashboard.fleet.pieces import Age, Text, to_plain
-from dashboard.views.blocks import value_of
 from dashboard.views.since import (
-    SIGHTING_COLUMNS,
     Recency,
     newest,
     newest_first,
     range_start,
     range_words,
     ranges_of,
-    sighting_cells,
     since_cell,
     since_paragraphs,
     since_pieces,
@@ -68,11 +65,6 @@ def test_nothing_is_written_without_a_sighting() -> None:
     assert since_pieces(None) == ()
     assert since_paragraphs(None) == ()
     assert since_cell(None).text == ""
-    assert [value_of(cell, column) for cell, column in zip(sighting_cells(None), SIGHTING_COLUMNS, strict=True)] == [
-        "",
-        "",
-        "",
-    ]
 
 
 def test_of_several_the_newest_counts_and_what_has_no_sighting_is_last() -> None:
