@@ -99,8 +99,8 @@ def status_report(
 def _headline(fleet: Fleet, sources: Sequence[SourceStatus]) -> str:
     failed, unread = [each for each in sources if each.failure], [each for each in fleet.routers if each.failures]
     counts = fleet.coverage
-    if not counts.targets and not failed and fleet.polled_at:
-        return "No targets"
+    if not counts.targets and not failed:
+        return "No targets" if fleet.polled_at else "Waiting for the first poll"
     parts = [f"{count(len(failed), 'source')} failed"] if failed else []
     parts += [f"{count(len(unread), 'router')} failed"] if unread else []
     return ", ".join([*parts, f"{counts.answered:,} of {count(counts.targets, 'target')} answered"])

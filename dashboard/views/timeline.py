@@ -46,7 +46,7 @@ NOUNS = {  # of the marks in each row of a chart
     "Settings changed": ("settings change", "settings changes"),
     "Restarts": ("restart", "restarts"),
     "New or worse": ("new or worse finding", "new or worse findings"),
-    "Fixed": ("fixed", "fixed"),
+    "Fixed": ("finding fixed", "findings fixed"),
 }
 NOTHING_RECORDED = "No data in this range yet."
 

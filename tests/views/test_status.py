@@ -145,7 +145,7 @@ def test_a_snapshot_has_no_options_and_an_empty_fleet_no_targets() -> None:
         "versions",
     ]
     empty = status_report(empty_fleet("fleet"), options=Options())
-    assert empty.headline == "0 of 0 targets answered", "before the first poll"
+    assert empty.headline == "Waiting for the first poll"
     assert status_report(replace(empty_fleet("fleet"), polled_at=NOW)).headline == "No targets"
     assert "No sources." in paragraphs(empty)
     assert any("No replica reported its version." in each for each in paragraphs(empty))
