@@ -177,7 +177,8 @@ def scopes(fleet: Fleet, findings: Sequence[Finding]) -> Mapping[str, tuple[Supp
     if len(own) == 1:
         return {name: (entry,) for name, entry in own[0].items()}
     narrow, wide = ([list(each.values())[place] for each in own] for place in (0, -1))
-    named = {f"only {_covered(findings)}": narrow, "the pools of these findings": wide}
+    pools = sorted({pool for each in findings for pool in each.pools})
+    named = {f"only {_covered(findings)}": narrow, f"every replica of {shortlist(pools, SOME) or 'the fleet'}": wide}
     return {
         name: tuple(each for place, each in enumerate(entries) if each not in entries[:place])
         for name, entries in named.items()

@@ -78,7 +78,7 @@ def test_the_findings_of_a_cause_are_accepted_together_for_their_replicas_or_the
         "only 2 replicas of 2 pools",
         [("chat-odd",), ("embed-odd",)],
     )
-    assert (pools[0], [each.pool for each in pools[1]]) == ("the pools of these findings", ["chat", "embed"])
+    assert (pools[0], [each.pool for each in pools[1]]) == ("every replica of chat and embed", ["chat", "embed"])
     entries = [replace(each, **ENTRY) for each in only[1]]
     assert covered_text(built, found, entries, TODAY) == (
         "Suppresses these 2 findings on 2 replicas of 2 pools until 2027-01-31 (70 days)."
