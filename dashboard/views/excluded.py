@@ -53,11 +53,16 @@ UNREAD = (  # for programs
 
 
 def unread_entries(replicas: Iterable[Replica], most: int = MOST_GROUPS) -> tuple[Entries, ...]:
-    """Return the replicas that are down or partial, grouped by reason, at most `most` groups; empty without any."""
+    """Return the replicas that are down or partial, grouped by reason, at most `most` groups; empty without any.
+
+    Reasons that differ in the replica's address only are one.
+    """
     groups: dict[tuple[ReplicaState, str, str], list[Replica]] = defaultdict(list)
     for replica in replicas:
         kind = FAILURE_WORDS[replica.failure.kind] if replica.failure else ""
-        groups[replica.state, kind, reason(replica)].append(replica)
+        why = reason(replica).replace(replica.id.partition("://")[2], "the replica")
+        why = f"{why[:1].upper()}{why[1:]}"
+        groups[replica.state, kind, why].append(replica)
     items = [_unread(*key, members) for key, members in list(groups.items())[:most]]
     if rest := sum(map(len, list(groups.values())[most:])):
         items.append(Entry(Tone.UNKNOWN, (Piece(count(rest, "more replica"), link=page(pages.REPLICAS)),)))
@@ -142,7 +147,7 @@ def _unread(state: ReplicaState, kind: str, why: str, members: Sequence[Replica]
     strong = (piece._replace(style=Style.STRONG) for piece in names)
     head = (*strong, Piece(f" {state}{f' · {kind}' if kind else ''}", Style.MUTED))
     side = count(len(members), "replica") if len(members) > 1 else ""
-    lines: list[Text] = [plain(one_line(why))]
+    lines: list[Text] = [plain(one_line(reason(members[0]) if len(members) == 1 else why))]
     if state is ReplicaState.DOWN and len(members) == 1 and members[0].observed_at is not None:
         lines.append(plain(f"Last read {iso(members[0].observed_at)} (values kept, marked stale)."))
     return Entry(state_tone(state), head, side, tuple(lines))

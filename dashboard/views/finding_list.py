@@ -252,6 +252,9 @@ def _full(group: FindingGroup, names: Mapping[str, str], inspection: Inspection)
     findings = _findings(group)
     first = findings[0]
     pools = sorted(pools_of(findings), key=natural)
+    common = [each for each in first.remedy.snippets if all(each in other.remedy.snippets for other in findings)]
+    sentence = first.remedy.sentence if len(findings) == 1 else _without_addresses(first)
+    remedy = first.remedy._replace(sentence=sentence, snippets=tuple(common))
     lines = [
         (Piece(rule_title(first.rule), Style.MUTED), *since.whole_since_pieces(newest_of(group))),
         *replica_lines(findings, names),
@@ -259,15 +262,15 @@ def _full(group: FindingGroup, names: Mapping[str, str], inspection: Inspection)
         *_values(findings),
         labelled("Why it matters", with_code(first.why)),
         *map(plain, _common_remarks(findings, inspection)),
-        labelled("What to do", with_code(first.remedy.sentence)),
-        *([plain(EITHER)] if has_alternatives(first.remedy) else []),
+        labelled("What to do", with_code(remedy.sentence)),
+        *([plain(EITHER)] if has_alternatives(remedy) else []),
     ]
     return Entry(
         tone=Tone(first.severity),
         head=head_of(findings),
         side=side_of(findings, names),
         lines=tuple(lines),
-        snippets=tuple(snippet.text for snippet in first.remedy.snippets),
+        snippets=tuple(snippet.text for snippet in remedy.snippets),
         anchor=finding_anchor(group[0].key),
     )
 
@@ -342,14 +345,19 @@ def group_findings(listed: Iterable[ListedFinding]) -> list[FindingGroup]:
 
 
 def fix_groups(listed: Iterable[ListedFinding]) -> list[FindingGroup]:
-    """Return the same groups, divided where the reason or the fix differs."""
+    """Return the same groups, divided where the reason or the fix differs by more than addresses."""
     groups: list[FindingGroup] = []
     for group in group_findings(listed):
         same: dict[object, list[ListedFinding]] = defaultdict(list)
         for each in group:
-            same[each.finding.why, each.finding.remedy].append(each)
+            same[each.finding.why, _without_addresses(each.finding)].append(each)
         groups += same.values()
     return groups
+
+
+def _without_addresses(finding: Finding) -> str:
+    """Return what to do, in words that hold for other replicas, too."""
+    return finding.remedy.sentence.replace(joined(finding.replicas), "their addresses")
 
 
 def newest_of(group: FindingGroup) -> Sighting | None:
