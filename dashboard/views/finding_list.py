@@ -357,7 +357,7 @@ def fix_groups(listed: Iterable[ListedFinding]) -> list[FindingGroup]:
 
 def _without_addresses(finding: Finding) -> str:
     """Return what to do, in words that hold for other replicas, too."""
-    return finding.remedy.sentence.replace(joined(finding.replicas), "their addresses")
+    return finding.remedy.sentence.replace(joined([*finding.replicas]), "their addresses")
 
 
 def newest_of(group: FindingGroup) -> Sighting | None:
