@@ -49,6 +49,7 @@ NOUNS = {  # of the marks in each row of a chart
     "Fixed": ("finding fixed", "findings fixed"),
 }
 NOTHING_RECORDED = "No data in this range yet."
+NOTHING_HAPPENED = "No restarts or configuration changes"  # a finding that was suppressed is a change without a mark
 
 LinkAt = Callable[[datetime], Link]  # the page that is shown, at another time
 
@@ -118,7 +119,7 @@ def timeline_report(fleet: Fleet, blocks: tuple[Block, ...], pool: str | None) -
 def _happened(chart: TimeChart) -> str:
     """Write what the marks of a chart are: `1 rollout and 3 restarts since 14 Nov 11:42 UTC`."""
     numbers = {name: sum(each.number for each in clusters) for name, clusters in chart.rows.items()}
-    what = joined([count(number, *NOUNS[name]) for name, number in numbers.items()]) or "No changes"
+    what = joined([count(number, *NOUNS[name]) for name, number in numbers.items()]) or NOTHING_HAPPENED
     since, until = chart.period
     return f"{what}, {range_text(since, until)}" if chart.shown else f"{what} since {time_text(since)} UTC"
 
@@ -260,6 +261,8 @@ def _span_text(mark: TimelineMark) -> str:
 def _band_table(what: str, named: Sequence[tuple[str, Band]], timeline: Timeline) -> Table:
     """Return the numbers of a chart: of each area how many replicas it had at both ends, and when it had any."""
     where = "Of" if what == "Value" and any(name in LANES.values() for name, _ in named) else "Pool"
+    since, until = timeline.period
+    is_known = not any(gap.since <= since < (gap.until or until) for gap in timeline.gaps)  # at the start
     rows = []
     for name, each in named:
         steps = each.group.steps
@@ -267,13 +270,13 @@ def _band_table(what: str, named: Sequence[tuple[str, Band]], timeline: Timeline
         if not present:
             continue
         is_there = present[-1] == len(steps) - 1
-        last = timeline.period.until if is_there else steps[present[-1] + 1].at
-        numbers = (steps[0].number, each.group.weight, steps[-1].number)
+        last = until if is_there else steps[present[-1] + 1].at
+        numbers = (steps[0].number if is_known else None, each.group.weight, steps[-1].number)
         rows.append((one_line(name), each.label, *numbers, steps[present[0]].at, last))
     fields = (
         Field("where", where),
         Field("label", what, attrgetter("label")),
-        Field("start", "At start", is_number=True),
+        Field("start", "At start", is_number=True, missing="–"),
         Field("most", "Most", is_number=True),
         Field("end", "At end", is_number=True),
         Field("first", "First (UTC)", lambda row: f"{row.first:%Y-%m-%d %H:%M}", key="first"),

@@ -142,6 +142,7 @@ def past_times() -> dict[str, datetime]:
     first = first_poll(service.current())
     if first is None:
         return {}
+    first = first.replace(microsecond=0)
     times = [(label, now - ago) for label, ago in AGO.items()]
     return dict((label, time) if time >= first else (FIRST_POLL, first) for label, time in times)
 
@@ -152,10 +153,9 @@ def first_poll(fleet: Fleet) -> datetime | None:
     if fleet.polled_at is None:
         return None
     try:
-        first = reader.first_poll() if (reader := service.history()) else None
+        return reader.first_poll() if (reader := service.history()) else None
     except HistoryError:
         return None
-    return first and first.replace(microsecond=0)
 
 
 def read_side(name: str, options: Mapping[str, str]) -> str:

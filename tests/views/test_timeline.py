@@ -20,6 +20,7 @@ from dashboard.views.timeline import (
     pool_blocks,
     replica_blocks,
     setting_blocks,
+    timeline_report,
 )
 from tests.builders import story
 
@@ -153,6 +154,20 @@ def test_the_tables_have_what_the_drawing_shows() -> None:
         (CHAT, "0.31.0, settings a", "3", "3", "0", "2026-11-20 00:00", "2026-11-20 02:00"),
         (CHAT, "0.31.0, settings b", "0", "3", "3", "2026-11-20 01:00", "2026-11-21 00:00"),
     ]
+
+
+@pytest.mark.parametrize("ago", [0, 1])
+def test_the_number_at_the_start_is_unknown_where_no_poll_was_recorded(ago: int) -> None:
+    _, numbers = shown(group("a", 0, 3), gaps=[Gap(SINCE - ago * HOUR, SINCE + HOUR)])
+
+    assert rows(numbers) == [(CHAT, "0.31.0", "–", "3", "3", "2026-11-20 01:00", "2026-11-21 00:00")]
+
+
+def test_without_marks_the_headline_denies_only_what_the_timeline_shows() -> None:
+    """Changes has more, such as a finding that was suppressed."""
+    view = timeline_report(story(), shown(group("a", 3)), CHAT)
+
+    assert view.headline == "chat-70b: no restarts or configuration changes since 20 Nov 00:00 UTC"
 
 
 def test_marks_that_a_drawing_cannot_separate_are_one_with_their_number() -> None:

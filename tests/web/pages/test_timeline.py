@@ -123,6 +123,22 @@ def test_the_default_range_begins_with_a_new_history_and_a_chosen_one_wins(fleet
     assert dialog["at"].endswith("range=6h")
 
 
+def test_a_new_history_has_the_numbers_of_its_first_poll_also_within_a_second(fleet: Fleet, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    history = Recorded(tmp_path / "new")
+    first = moved(fleet, 1)
+    assert first.polled_at is not None
+    history.record(replace(first, polled_at=first.polled_at.replace(microsecond=300_000)), HOUR)
+    history.record(fleet, HOUR)
+    history.writer.close()
+    service.put(fleet, fleet.polled_at, tmp_path / "snapshots", history=history.reader)
+    (table,) = re.findall("Cohorts over time.*?</table>", html(visit("timeline", range="24h")), re.DOTALL)
+
+    assert "<td" in table
+    assert "–" not in table
+    assert re.search(r">14</td>\s*<td[^>]*>14</td>\s*<td[^>]*>14</td>", table)
+
+
 def test_an_unknown_range_is_ignored_with_a_warning() -> None:
     app = visit("timeline", range="1y")
 
