@@ -1,7 +1,7 @@
 """The fix plan: causes with their changes and predicted effect, on pages, in exports and on the command line."""
 
 import shlex
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -50,6 +50,7 @@ MOST_CAUSES = 5  # of the first screen
 MOST_OF_POOL = 2  # above the settings of Compare
 MOST_POOLS = 2  # of a title by name
 MOST_VALUES = 3  # flags and variables of a title
+MOST_APART = 2  # values of one of them
 MOST_STEPS = 5  # sentences and snippets of an action
 LONGEST = 60  # characters of a path in a sentence
 NOT_PREDICTED = "effect not predicted"
@@ -274,34 +275,41 @@ def _pools_text(cause: Cause) -> Text:
 
 
 def _values_text(fix: Fix) -> Text:
-    """Return what the replicas are restarted with and without; where groups differ, only the names."""
-    patches, pieces = [each.patch for each in fix.groups], list[Piece]()
-    for word, values in (("with", _set_values(patches)), ("without", _removed_names(patches))):
+    """Return what the replicas are restarted with and without."""
+    pieces = list[Piece]()
+    for word, values in (("with", _set_values(fix.groups)), ("without", _removed_names(fix.groups))):
         if values:
-            named = shortlist_texts([(Piece(each, Style.CODE),) for each in values], MOST_VALUES)
-            pieces += (Piece(f" {word} "), *named)
+            pieces += (Piece(f" {word} "), *shortlist_texts(values, MOST_VALUES))
     return tuple(pieces) or plain(" with other settings")
 
 
-def _set_values(patches: Iterable[Patch]) -> list[str]:
-    """Return the flags, variables and images to set; the bare name of a flag or variable that has several values."""
-    found: dict[str, set[str]] = {}
-    for each in patches:
-        for name, *values in each.flags:
-            found.setdefault(name, set()).add(shlex.join([name, *values]))
-        for variable in each.variables:
+def _set_values(groups: Iterable[ChangeGroup]) -> list[Text]:
+    """Return the flags, variables and image to set: of two values each with its replicas, of more their number."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for group in groups:
+        patch, number = group.patch, len(group.replicas)
+        for name, *values in patch.flags:
+            found[name][shlex.join([name, *values])] += number
+        for variable in patch.variables:
             if variable.value is not None:
-                text = f"{variable.name}={shlex.quote(variable.value)}"
-                found.setdefault(variable.name, set()).add(text)
-        if each.image:
-            found.setdefault(each.image, set()).add(f"image: {each.image}")
-    return [next(iter(texts)) if len(texts) == 1 else name for name, texts in found.items()]
+                found[variable.name][f"{variable.name}={shlex.quote(variable.value)}"] += number
+        if patch.image:
+            found["image"][f"image: {patch.image}"] += number
+    texts: list[Text] = []
+    for name, numbers in found.items():
+        if len(numbers) > MOST_APART:
+            texts.append((Piece(name, Style.CODE), Piece(f" ({len(numbers):,} values)")))
+            continue
+        for text, number in numbers.items():
+            texts.append((Piece(text, Style.CODE), *(plain(f" on {number:,}") if len(numbers) > 1 else ())))
+    return texts
 
 
-def _removed_names(patches: Sequence[Patch]) -> list[str]:
+def _removed_names(groups: Iterable[ChangeGroup]) -> list[Text]:
+    patches = [each.patch for each in groups]
     flags = [flag for each in patches for flag in each.removed]
     variables = [variable.name for each in patches for variable in each.variables if variable.value is None]
-    return list(dict.fromkeys([*flags, *variables]))
+    return [(Piece(each, Style.CODE),) for each in dict.fromkeys([*flags, *variables])]
 
 
 def why_text(cause: Cause) -> Text:

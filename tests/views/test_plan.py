@@ -101,9 +101,26 @@ def test_a_title_says_what_to_set_and_what_to_remove(
     assert any(each.endswith(title) for each in titles(pool_of({**BLOCKS, **odd}, {**BLOCKS, **usual})))
 
 
-def test_a_title_names_every_image(demo_fleet: Fleet) -> None:
+def test_a_title_says_on_how_many_replicas_each_image_goes(demo_fleet: Fleet) -> None:
     image = "image: vllm/vllm-openai:v0.32"
-    assert any(each.endswith(f"with {image}.1 and {image}.0") for each in titles(demo_fleet))
+    assert any(each.endswith(f"with {image}.1 on 6 and {image}.0 on 2") for each in titles(demo_fleet))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "end"),
+    [
+        ((16, 32), "with --block-size 16 on 1 and --block-size 32 on 1"),
+        ((16, 32, 64), "with --block-size (3 values)"),
+    ],
+)
+def test_a_title_keeps_values_of_one_setting_apart(sizes: tuple[int, ...], end: str) -> None:
+    documents = [document({**BLOCKS, "cache_config.block_size": each}) for each in (*sizes, 128)]
+    members = []
+    for place, own in enumerate(documents[:-1]):
+        members += alike(f"p{place}", 3, own)
+        members.append(replica(f"odd-{place}", document=documents[-1], pool=f"p{place}"))
+
+    assert [each for each in titles(fleet(members, documents)) if each.endswith(end)]
 
 
 def test_an_action_with_several_steps_has_a_title_and_says_for_which_replicas_each_snippet_is(
