@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 import yaml
 
 from dashboard.fleet import Replica, Role, SettingChange
-from dashboard.fleet.formatting import one_line
+from dashboard.fleet.formatting import joined, one_line
 from dashboard.rules.apply_method import ApplyMethod, assignment_for, paths_after_image, removable_flags
 from dashboard.rules.remedy import Assignment, lever, shell_line
 
 Methods = Mapping[str, ApplyMethod]  # how a setting is changed, by path
 PRODUCTION_STACK, LLM_D = "vLLM production-stack", "llm-d"
 CONTAINER = "vllm"  # the name of the container in both charts
+PATCH_FILE = "patch.yaml"
 WORKLOADS = ("Deployment", "StatefulSet")  # a LeaderWorkerSet takes no strategic merge patch
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}")  # of objects of Kubernetes
 # Kubernetes replaces $(NAME) in arguments and variables by a variable's value; $$ is a dollar.
@@ -88,15 +89,15 @@ def _assignments(changes: Iterable[SettingChange]) -> list[Assignment]:
     return [found for each in changes if (found := assignment_for(each.path, each.after))]
 
 
-def kubectl_text(patch: Patch, members: Sequence[Replica]) -> str:
-    """Write a strategic merge patch of the workloads of these replicas, and the commands that apply it.
+def kubectl_texts(patch: Patch, members: Sequence[Replica]) -> tuple[str, ...]:
+    """Write a strategic merge patch of the workloads of these replicas, as a file, and the commands that apply it.
 
     Containers and variables are merged by their names, arguments are replaced as a whole
     (https://kubernetes.io/docs/tasks/manage-kubernetes-objects/update-api-object-kubectl-patch/). What is not reported
     is a placeholder in capitals. Empty where there is nothing to paste.
     """
     if patch.is_empty:
-        return ""
+        return ()
     container: dict[str, Any] = {"name": _container(members)}
     container |= {"image": patch.image} if patch.image else {}
     arguments = ["CURRENT_ARGS", *_arguments(patch)]
@@ -104,13 +105,19 @@ def kubectl_text(patch: Patch, members: Sequence[Replica]) -> str:
     removed = [{"name": each.name, "$patch": "delete"} for each in patch.variables if each.value is None]
     container |= {"env": [*_environment(patch), *removed]} if patch.variables else {}
     value = {"spec": {"template": {"spec": {"containers": [container]}}}}
-    notes = ["# patch.yaml"]
-    notes += (
-        ["# args are replaced as a whole: CURRENT_ARGS stands for the current ones."] if "args" in container else []
-    )
-    notes += [f"# Remove from args: {_one_line(patch.removed)}"] if patch.removed else []
-    commands = [f"kubectl {each} --patch-file patch.yaml" for each in _workloads(members)]
-    return "\n".join([*notes, _yaml(value), "", *commands])
+    notes = [f"# {PATCH_FILE}"]
+    if "args" in container:
+        present = _one_line([*(each[0] for each in patch.flags), *patch.removed])
+        notes.append(f"# args are replaced as a whole: CURRENT_ARGS stands for the current ones without {present}.")
+    commands = [f"kubectl {each} --patch-file {PATCH_FILE}" for each in _workloads(members)]
+    return "\n".join([*notes, _yaml(value)]), "\n".join(commands)
+
+
+def kubectl_warning(patch: Patch, members: Iterable[Replica]) -> str:
+    """Return which present flags the patch replaces, and that it restarts more than the replicas it is for."""
+    kinds = {each.labels.get("owner", "").partition("/")[0] for each in members}.intersection(WORKLOADS)
+    replaced = f"Replace {joined([each[0] for each in patch.flags])} where set. " if patch.flags else ""
+    return f"{replaced}A {' or '.join(sorted(kinds)) or WORKLOADS[0]} restarts all its pods."
 
 
 def _workloads(members: Iterable[Replica]) -> list[str]:

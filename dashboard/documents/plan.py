@@ -6,7 +6,7 @@ from typing import Any
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.causes import Cause, Fix, Plan
-from dashboard.analysis.patch import ChangeGroup, kubectl_text, llm_d_values, production_stack_values
+from dashboard.analysis.patch import ChangeGroup, kubectl_texts, llm_d_values, production_stack_values
 from dashboard.analysis.plan import plan_of
 from dashboard.documents import value_object, write_json
 from dashboard.documents.findings import head_of, past_object
@@ -60,6 +60,6 @@ def _group_object(fleet: Fleet, group: ChangeGroup) -> dict[str, Any]:
         "flags_to_remove": patch.removed,
         "environment": [{"name": each.name, "value": each.value} for each in patch.variables],
         "image": patch.image,
-        "kubectl": kubectl_text(patch, members),
+        "kubectl": "\n\n".join(kubectl_texts(patch, members)),
         "helm": {"production_stack": production_stack_values(patch), "llm_d": llm_d_values(patch, members)},
     }

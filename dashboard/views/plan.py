@@ -11,10 +11,12 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.causes import Cause, Fix, Plan
 from dashboard.analysis.patch import (
     LLM_D,
+    PATCH_FILE,
     PRODUCTION_STACK,
     ChangeGroup,
     Patch,
-    kubectl_text,
+    kubectl_texts,
+    kubectl_warning,
     llm_d_values,
     production_stack_values,
 )
@@ -389,8 +391,7 @@ def _effect_sentences(fleet: Fleet, cause: Cause) -> Iterator[str]:
 def _group_blocks(fleet: Fleet, group: ChangeGroup, data: Callable[[], Table], *, is_short: bool) -> Iterator[Block]:
     yield _replicas_paragraph(group.replicas, fleet.names, is_short=is_short)
     entries = [Entry(Tone.PLAIN, plain(label), snippets=(text,)) for label, text in _pasted(group.patch) if text]
-    more = () if is_short else _kubernetes_texts(group.patch, [fleet.by_id[each] for each in group.replicas])
-    entries += [Entry(Tone.PLAIN, plain(label), snippets=(text,), fold=label) for label, text in more if text]
+    entries += () if is_short else _kubernetes_entries(group.patch, [fleet.by_id[each] for each in group.replicas])
     entries += _names_entries(group.replicas, fleet.names, is_short=is_short)
     yield Entries(tuple(entries), data)
     yield from (Paragraph(plain(each)) for each in group_notes(group))
@@ -423,13 +424,16 @@ def _pasted(patch: Patch) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _kubernetes_texts(patch: Patch, members: Sequence[Replica]) -> tuple[tuple[str, str], ...]:
-    """Return the same for Kubernetes and for two Helm charts, with labels."""
-    return (
-        ("kubectl patch", kubectl_text(patch, members)),
-        (f"Helm values: {PRODUCTION_STACK}", production_stack_values(patch)),
-        (f"Helm values: {LLM_D}", llm_d_values(patch, members)),
-    )
+def _kubernetes_entries(patch: Patch, members: Sequence[Replica]) -> Iterator[Entry]:
+    """Yield the same for Kubernetes, a file and its command to copy one by one, and for two Helm charts."""
+    if texts := kubectl_texts(patch, members):
+        warning, fold = plain(kubectl_warning(patch, members)), f"{PATCH_FILE} and its command"
+        yield Entry(Tone.PLAIN, plain("kubectl patch"), lines=(warning,), snippets=texts, fold=fold)
+    charts = ((PRODUCTION_STACK, production_stack_values(patch)), (LLM_D, llm_d_values(patch, members)))
+    for chart, text in charts:
+        if text:
+            label = f"Helm values: {chart}"
+            yield Entry(Tone.PLAIN, plain(label), snippets=(text,), fold=label)
 
 
 def group_notes(group: ChangeGroup) -> Sequence[str]:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from dashboard.analysis.patch import (
     Patch,
     Variable,
-    kubectl_text,
+    kubectl_texts,
+    kubectl_warning,
     llm_d_values,
     patch_of,
     production_stack_values,
@@ -50,8 +51,7 @@ def entry(patch: Patch) -> dict[str, Any]:
 
 def containers(patch: Patch, **labels: str) -> tuple[dict[str, Any], list[str]]:
     """Return the container of the strategic merge patch for one pod, and the commands."""
-    text = kubectl_text(patch, [replica("chat-1", labels=labels)])
-    written, _, commands = text.partition("\n\n")
+    written, commands = kubectl_texts(patch, [replica("chat-1", labels=labels)])
     (found,) = yaml.safe_load(written)["spec"]["template"]["spec"]["containers"]
     return dict(found), commands.splitlines()
 
@@ -91,11 +91,12 @@ def test_a_flag_that_is_not_set_elsewhere_is_removed() -> None:
     assert what.removed == ("--kv-offloading-size",)
     assert production_stack_values(what).splitlines()[1] == "# Remove from extraArgs: --kv-offloading-size"
     assert llm_d_values(what, [replica("chat-1")]).splitlines()[1] == "# Remove from args: --kv-offloading-size"
-    assert "# Remove from args: --kv-offloading-size" in kubectl_text(what, [replica("chat-1")])
+    assert kubectl_texts(what, [])[0].splitlines()[1].endswith("current ones without --kv-offloading-size.")
 
 
 def test_nothing_to_paste_is_no_text_in_any_format() -> None:
-    assert [kubectl_text(Patch(), []), production_stack_values(Patch()), llm_d_values(Patch(), [])] == ["", "", ""]
+    assert [production_stack_values(Patch()), llm_d_values(Patch(), [])] == ["", ""]
+    assert kubectl_texts(Patch(), []) == ()
 
 
 def test_the_workload_is_that_of_the_pods_and_a_placeholder_where_it_is_not_reported() -> None:
@@ -118,9 +119,17 @@ def test_the_workload_is_that_of_the_pods_and_a_placeholder_where_it_is_not_repo
 
 def test_each_workload_has_a_command_once() -> None:
     pods = [replica(f"{name}-{each}", labels={"owner": f"Deployment/{name}"}) for name in "ab" for each in (1, 2)]
-    commands = kubectl_text(patched({"cache_config.block_size": 16}), pods).partition("\n\n")[2].splitlines()
+    commands = kubectl_texts(patched({"cache_config.block_size": 16}), pods)[1].splitlines()
 
     assert [each.split()[4] for each in commands] == ["deployment/a", "deployment/b"]
+
+
+def test_a_patch_replaces_present_flags_and_restarts_all_pods_of_its_workload() -> None:
+    what, pod = patched({"cache_config.block_size": 16}), replica("chat-1", labels={"owner": "StatefulSet/chat"})
+
+    assert "without --block-size." in kubectl_texts(what, [pod])[0]
+    assert kubectl_warning(what, [pod]) == "Replace --block-size where set. A StatefulSet restarts all its pods."
+    assert kubectl_warning(patched({"version": "0.32.0"}), []) == "A Deployment restarts all its pods."
 
 
 def test_llm_d_has_prefill_and_decode_apart() -> None:

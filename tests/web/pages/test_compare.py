@@ -335,7 +335,9 @@ def test_the_causes_of_the_pool_open_on_compare_and_are_shared_by_their_url(demo
     opened = html(app)
     for text in (
         "<h2>Restart 1 replica of chat-70b with --block-size 16</h2>",
-        "patch deployment/NAME",
+        "<pre><code># patch.yaml",
+        "<pre><code>kubectl -n NAMESPACE patch deployment/NAME",
+        "Replace --block-size where set. A Deployment restarts all its pods.",
         "### 1 finding",
     ):
         assert text in opened
