@@ -144,7 +144,6 @@ def test_a_large_fleet_is_neither_frozen_nor_opened(
     store: Snapshots, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packing, "MOST_BYTES", 1_000)
-    monkeypatch.setattr(storing, "MOST_BYTES", 1_000)
     for call in (lambda: store.fleet(key), lambda: store.save(built_of_captures(), "x", NOW)):
         with pytest.raises(SnapshotError, match="MiB of JSON, the most that is saved and opened; save one pool at"):
             call()
