@@ -84,7 +84,7 @@ def check_summary(fleet: Fleet) -> Section:
         entries.append(
             Entry(Tone(severity), (Piece(finding_text.rule_title(rule), Style.STRONG), Piece(f" in {where}")))
         )
-    hidden = len(by_rule) - len(entries)
+    hidden = len({rule for _, rule in by_rule} - {rule for _, rule in islice(by_rule, MOST_SUMMARIZED)})
     more = (Paragraph(plain(f"and {count(hidden, 'more rule')} with findings")),) if hidden else ()
     return Section(
         "summary", "Summary", (Entries(tuple(entries)), *more) if entries else (Paragraph(plain("No findings")),)

@@ -56,6 +56,7 @@ MOST_APART = 2  # values of one of them
 MOST_STEPS = 5  # sentences and snippets of an action
 LONGEST = 60  # characters of a path in a sentence
 NOT_PREDICTED = "effect not predicted"
+ORDER = "by severity, then replicas gained per restart"
 READ_ONLY = "Nothing is changed from here: paste the change, restart the replicas, look again."
 NO_CAUSES = "No findings: nothing to fix"
 NOTHING_TO_PASTE = "Nothing to paste."
@@ -110,7 +111,8 @@ def _section(title: str, plan: Plan, items: Sequence[Entry], every: Piece, most:
         for part in (slice(most), slice(most, None))
     )
     more = (Section("plan-more", f"{len(rest.items):,} more", (rest,), is_aside=True),) if rest.items else ()
-    return Section(PLAN, title, (first,), more, note=(Piece(f"{plan_text(plan)} "), every))
+    order = f" · {ORDER}" if rest.items else ""
+    return Section(PLAN, title, (first,), more, note=(Piece(f"{plan_text(plan)}{order} "), every))
 
 
 CHANGE_FIELDS = (  # of a cause, the replicas of a group of changes, and their patch

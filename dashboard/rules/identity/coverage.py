@@ -77,8 +77,7 @@ WHY_TOKENS = (
     "Capacity planning based on the larger number will overcommit KV cache. Requests queue or are computed again."
 )
 OWN_NUMBER = Remedy(
-    "Do not use the plugin's number. Update the plugin, or remove it from `VLLM_PLUGINS` on these replicas and restart "
-    "them."
+    "Update the plugin, or remove it from `VLLM_PLUGINS`, and restart these replicas. Do not use the plugin's number."
 )
 INSTANCE = "instance_id"
 VERSION = "version"
