@@ -115,11 +115,14 @@ TOPICS: Mapping[str, tuple[str, str]] = {  # of each page: the question that it 
     ),
 }
 KEYS = (
-    ("Ctrl-K or /", "search; Enter opens the first hit, Esc returns"),
+    ("Ctrl-K or /", "search; Up and Down select a hit, Enter opens it, Esc returns"),
     ("?", "this list"),
     ("j, k", "next and previous finding, cause or row of a table"),
     ("Esc", "close a dialog, a tooltip or the open finding"),
     ("Enter", "open the focused finding, cause, row or cell"),
+    ("Arrow keys", "on the map of Overview and in the settings of Compare: next cell"),
+    ("Home, End", "there: first and last cell of the row"),
+    ("Ctrl-Enter", "save the focused note of a review"),
     ("Right, Left", "in meeting mode: next and previous section; Page Down scrolls first, Esc leaves"),
 )
 FIRST, SECOND = itemgetter(0), itemgetter(1)

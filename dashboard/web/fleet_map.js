@@ -19,8 +19,8 @@ function vertical(cells, from, down) {
 
 function move(root, from, key) {
   const cells = [...root.querySelectorAll(STOP)];
-  const own = [...from.closest("tr").querySelectorAll("a")];
-  if (key === "Home" || key === "End") return own.at(key === "Home" ? 0 : -1).focus();
+  const own = [...from.closest("tr").querySelectorAll("a.cell")]; // not the link of the row's name
+  if (key === "Home" || key === "End") return own.at(key === "Home" ? 0 : -1)?.focus();
   const [down, right] = STEP[key];
   const next = down ? vertical(cells, from, down) : cells[cells.indexOf(from) + right];
   next?.focus();

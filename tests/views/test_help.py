@@ -1,10 +1,14 @@
 """Help has a topic for every page of the navigation, the page that it is asked for first; a term is one sentence."""
 
+import re
+from pathlib import Path
+
 import pytest
 
+import dashboard.web
 from dashboard.fleet import Basis
 from dashboard.views import pages
-from dashboard.views.help import TERMS, TOPICS, help_report
+from dashboard.views.help import KEYS, TERMS, TOPICS, help_report
 from tests.builders import story
 
 
@@ -27,3 +31,11 @@ def test_a_term_is_one_sentence_that_does_not_begin_with_itself(term: str, sente
 
 def test_every_basis_of_a_capacity_is_explained() -> None:
     assert {str(each) for each in Basis} <= TERMS.keys()
+
+
+def test_every_key_that_a_script_reads_is_listed() -> None:
+    scripts = "".join(each.read_text() for each in Path(dashboard.web.__file__).parent.glob("*.js"))
+    listed = " ".join(map(" ".join, KEYS))
+
+    for name in re.findall(r"\b(?:Arrow|Page|Home|End|Enter|Esc)", scripts):
+        assert name in listed
