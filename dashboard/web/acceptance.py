@@ -55,7 +55,8 @@ def draw_form(fleet: Fleet, findings: Sequence[Finding], key: str, title: str) -
         today = service.now().date()
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
             name = f"accept_until_{key}"
-            until = st.date_input("Until", default_until(today), key=name, width=150)
+            st.session_state.setdefault(name, default_until(today))
+            until = st.date_input("Until", key=name, width=150)
             for days in PRESETS:
                 st.button(f"{days} days", key=f"{name}_{days}", on_click=_set_until, args=(name, days))
         if not isinstance(until, date):

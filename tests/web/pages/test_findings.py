@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from streamlit.elements.lib import policies
 from streamlit.testing.v1 import AppTest
 
 from dashboard import service
@@ -69,7 +70,10 @@ def attacked() -> Fleet:
     )
 
 
-def test_the_entry_that_accepts_a_finding_is_shown_at_once_and_has_owner_and_reason_once_they_are_given() -> None:
+def test_the_entry_that_accepts_a_finding_is_shown_at_once_and_has_owner_and_reason_once_they_are_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(policies, "_shown_default_value_warning", False)
     built = inspected(story(), NOW)
     key = list_findings(built).active[0].key
     app = open_page(built, "findings", finding=key)
@@ -84,6 +88,7 @@ def test_the_entry_that_accepts_a_finding_is_shown_at_once_and_has_owner_and_rea
 
     page.button(key=f"accept_until_{key}_7").click()
     assert rerun(page).date_input(key=f"accept_until_{key}").value == service.now().date() + timedelta(days=7)
+    assert not policies._shown_default_value_warning
 
 
 @pytest.fixture
