@@ -88,6 +88,12 @@ def plan_of(fleet: Fleet) -> Plan:
     return plan
 
 
+def suppressed_of(fleet: Fleet, key: str) -> list[Finding]:
+    """Return the suppressed findings that would make the cause with this key."""
+    found = fleet.inspection.suppressed
+    return [each for each in found if key in (each.rule, "+".join(_paths(_ways(fleet, each))))]
+
+
 def _made(fleet: Fleet) -> Plan:
     """Make the plan: of equally bad causes first those that let more replicas share per restart.
 
@@ -147,10 +153,10 @@ def _proposals(fleet: Fleet) -> Mapping[tuple[str, ...], _Proposal]:
     found: dict[tuple[str, ...], _Proposal] = {}
     members = by_pool(fleet.replicas)
     for finding in fleet.inspection.findings:
-        ways = [each for each in finding.remedy.ways if _can_be_set(fleet, each)]
+        ways = _ways(fleet, finding)
         if not ways:
             continue
-        paths = tuple(sorted(path for path, _ in ways[0].settings))
+        paths = _paths(ways)
         proposal = found.setdefault(paths, _Proposal(defaultdict(list), set()))
         proposal.findings.add(finding.id)
         ids = set(finding.replicas)
@@ -160,6 +166,15 @@ def _proposals(fleet: Fleet) -> Mapping[tuple[str, ...], _Proposal]:
                 if wanted := {each.id: dict(own) for each in concerned if (own := _missing(fleet, each, way))}:
                     _add(proposal.choices[pool], number, wanted)
     return {paths: each for paths, each in found.items() if each.choices}
+
+
+def _ways(fleet: Fleet, finding: Finding) -> list[Way]:
+    return [each for each in finding.remedy.ways if _can_be_set(fleet, each)]
+
+
+def _paths(ways: Sequence[Way]) -> tuple[str, ...]:
+    """Return the settings of the recommended way; none without ways."""
+    return tuple(sorted(path for way in ways[:1] for path, _ in way.settings))
 
 
 def _can_be_set(fleet: Fleet, way: Way) -> bool:

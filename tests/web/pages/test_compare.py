@@ -11,12 +11,14 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
+from dashboard.analysis.plan import plan_of
 from dashboard.compare import BASELINE, lay_out
 from dashboard.fleet import Baseline
 from dashboard.render.tabular import matrix_csv
 from dashboard.rules.policy import Policy
 from dashboard.views.chosen_columns import write_chosen
 from tests.builders import HASHING, HOSTILE, NOW, alike, document, down, fleet, hashing, hostile, replica, story
+from tests.inspected_fleets import suppression
 from tests.page_runner import (
     address,
     earlier,
@@ -344,6 +346,23 @@ def test_the_causes_of_the_pool_open_on_compare_and_are_shared_by_their_url(demo
     assert "Intended? Accept 1 finding until a date" in [each.label for each in app.expander]
     gone = html(open_page(demo_fleet, "compare", pool="chat-70b", cause="RT-99"))
     assert "The plan no longer has this cause." in gone
+
+
+@pytest.mark.parametrize("key", ["cache_config.block_size", "ID-05"])
+def test_a_link_to_a_cause_whose_findings_were_accepted_says_by_whom_and_leads_to_them(
+    demo_fleet: Fleet, key: str
+) -> None:
+    cause = next(each for each in plan_of(demo_fleet).causes if each.key == key)
+    rules = {each.rule for each in cause.findings}
+    entries = [suppression(rule=each, owner=HOSTILE) for each in rules]
+    accepted = inspected(
+        replace(demo_fleet, policy=replace(demo_fleet.policy, suppressions=tuple(entries)), plan=None), NOW
+    )
+    shown = html(open_page(accepted, "compare", pool="chat-70b", cause=key))
+
+    assert f"Its findings are suppressed until {entries[0].until} by " in shown
+    assert '<a href="findings?rules=Suppressed">Suppressed findings</a>' in shown
+    assert "<script>alert" not in shown
 
 
 def test_a_pool_without_findings_has_no_plan(demo_fleet: Fleet) -> None:
