@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from dashboard import compare
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.whatif.after import DERIVED_FROM
 from dashboard.compare.hashes import SharingCause
 from dashboard.compare.prefix import CACHING_PATH, SEED_PATHS
 from dashboard.fleet import Document, Pool, Replica
@@ -89,7 +90,7 @@ def compare_chosen(
         _filter_origin(replace(listed, rows=tuple(rows)), choice.origin, fleet.documents, members.values()),
         fleet.names,
         found,
-        suppressed=suppressed_settings(fleet.inspection, pool.name),
+        suppressed=suppressed_settings(fleet, pool),
         sightings=difference_sightings(fleet, pool),
         column_sightings=cohort_sightings(fleet, pool),
     )
@@ -139,37 +140,50 @@ def _filter_origin(
 def setting_severities(fleet: Fleet, pool: Pool) -> dict[str, Severity]:
     """Return the severity of each setting of a pool: that of its worst active finding, on every page.
 
-    A setting that differs and splits the pool has at least the severity of the verdict on sharing. One whose findings
-    are all suppressed has none.
+    A setting without a finding that splits the pool has the severity of what it is derived from, else of the verdict on
+    sharing. One whose findings are all suppressed has none.
     """
     found = worst_by_path(fleet.inspection, pool.name)
-    sharing = fleet.sharing[pool.name]
-    kind = sharing_severity(sharing, found)
+    kind = sharing_severity(fleet.sharing[pool.name], found)
     if kind not in _SEVERITIES:
         return found
-    splitting = _splitting_paths(pool, sharing) - suppressed_settings(fleet.inspection, pool.name).keys()
-    return {**dict.fromkeys(splitting, Severity(kind)), **found}
+    quiet = suppressed_settings(fleet, pool)
+    splitting = {
+        path: min(
+            (found[each] for each in sources if each in found), key=lambda each: each.rank, default=Severity(kind)
+        )
+        for path, sources in _splitting_paths(fleet, pool).items()
+        if path not in quiet
+    }
+    return {**splitting, **found}
 
 
-def suppressed_settings(inspection: Inspection, pool: str) -> dict[str, str]:
-    """Return by path who suppressed the findings on a setting of a pool, where no finding on it is active."""
-    active = worst_by_path(inspection, pool)
+def suppressed_settings(fleet: Fleet, pool: Pool) -> dict[str, str]:
+    """Return by path who suppressed the findings on a setting of a pool, where no finding on it is active.
+
+    So is one that splits the pool and is derived from such settings only.
+    """
+    active = worst_by_path(fleet.inspection, pool.name)
     found: dict[str, str] = {}
-    for finding in inspection.suppressed:
+    for finding in fleet.inspection.suppressed:
         by = finding.suppression
-        if by is None or pool not in finding.pools:
+        if by is None or pool.name not in finding.pools:
             continue
         words = f"suppressed until {by.until} by {one_line(by.owner)}"
         found |= {path: words for path in finding.paths if path not in active and path not in found}
+    for path, sources in _splitting_paths(fleet, pool).items():
+        if sources and path not in active and all(each in found for each in sources):
+            found.setdefault(path, found[sources[0]])
     return found
 
 
-def _splitting_paths(pool: Pool, sharing: compare.SharingVerdict) -> set[str]:
-    """Return the settings that differ and because of which cohorts do not share prefixes."""
-    split = [cell for cell in sharing.cells if cell.share in SPLIT]
+def _splitting_paths(fleet: Fleet, pool: Pool) -> dict[str, list[str]]:
+    """Return the settings that split a pool, each with those of them that it is derived from."""
+    split = [cell for cell in fleet.sharing[pool.name].cells if cell.share in SPLIT]
     paths = {path for cell in split for path in cell.paths}
     paths |= {CACHING_PATH for cell in split if cell.cause is SharingCause.CACHING_OFF}
-    return paths.intersection(each.path for each in pool.differences)
+    paths &= {each.path for each in pool.differences}
+    return {path: [each for each in DERIVED_FROM.get(path, ()) if each in paths] for path in paths}
 
 
 def pool_named(fleet: Fleet, name: str) -> Pool:

@@ -136,7 +136,7 @@ def _found_table(fleet: Fleet, rows: pd.DataFrame, choice: SettingFilter, sort: 
     if rows.empty:
         return Paragraph(plain(none_text(fleet, "setting")))
     named = _worst_by_setting(fleet, choice)
-    suppressed = {path for each in fleet.pools for path in suppressed_settings(fleet.inspection, each.name)}
+    suppressed = {path for each in fleet.pools for path in suppressed_settings(fleet, each)}
     kept = dict(choice._replace(search="").chosen)
     fields = (
         Field("path", "Setting", link=lambda row: page(pages.SETTINGS, path=row.path, **kept), is_code=True),

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from dashboard.analysis.assembly import Fleet, empty_fleet
+from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
 from dashboard.compare import BASELINE, MAJORITY, lay_out
 from dashboard.fleet import Baseline
 from dashboard.fleet.pieces import Kind, Style, page, to_plain
+from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Block, Cell, Entries, Figures, Paragraph, Table, Tone
 from dashboard.views.compare import cohort_blocks, setting_blocks, sharing_band, sharing_kind
 from dashboard.views.overview import NUMBERS, overview_report
@@ -24,7 +25,7 @@ from dashboard.views.pool_comparison import (
     unmatched_text,
 )
 from dashboard.views.pool_text import sharing_blocks
-from tests.builders import HASHING, HOSTILE, alike, document, down, fleet, hashing, replica, setting, story
+from tests.builders import HASHING, HOSTILE, NOW, alike, document, down, fleet, hashing, replica, setting, story
 from tests.findings_builder import evidence, finding, suppression, with_findings
 
 SAME = document()
@@ -222,6 +223,32 @@ def test_a_setting_whose_findings_are_suppressed_has_no_severity_and_says_who_su
     quiet = replace(built, inspection=replace(built.inspection, findings=(), suppressed=(found,)))
 
     assert BLOCK_SIZE in setting_severities(loud, pool)
-    assert suppressed_settings(loud.inspection, pool.name) == {}
+    assert suppressed_settings(loud, pool) == {}
     assert BLOCK_SIZE not in setting_severities(quiet, pool)
-    assert suppressed_settings(quiet.inspection, pool.name) == {BLOCK_SIZE: "suppressed until 2026-12-24 by ann"}
+    assert suppressed_settings(quiet, pool) == {BLOCK_SIZE: "suppressed until 2026-12-24 by ann"}
+
+
+def test_a_setting_derived_from_one_whose_findings_are_suppressed_is_suppressed_with_it(demo_fleet: Fleet) -> None:
+    """Of chat-70b the hash algorithm stays critical."""
+    derived, algorithm = "cache_config.hash_block_size", "cache_config.prefix_caching_hash_algo"
+    by = replace(suppression(owner="ann"), rule="RT-01", pool="chat-70b")
+    quiet = inspected(replace(demo_fleet, policy=replace(demo_fleet.policy, suppressions=(by,))), NOW)
+    pool = next(each for each in quiet.pools if each.name == "chat-70b")
+    before, after = setting_severities(demo_fleet, pool), setting_severities(quiet, pool)
+
+    assert {before[BLOCK_SIZE], before[derived], before[algorithm], after[algorithm]} == {Severity.CRITICAL}
+    assert after.keys().isdisjoint({BLOCK_SIZE, derived})
+    assert suppressed_settings(quiet, pool) == dict.fromkeys(
+        (BLOCK_SIZE, derived), "suppressed until 2026-12-24 by ann"
+    )
+
+
+def test_a_setting_derived_from_others_has_their_severity_and_not_that_of_the_verdict(demo_fleet: Fleet) -> None:
+    pool = next(each for each in demo_fleet.pools if each.name == "chat-70b")
+    found = tuple(
+        replace(each, severity=Severity.WARNING) if each.rule == "RT-01" else each
+        for each in demo_fleet.inspection.findings
+    )
+    milder = replace(demo_fleet, inspection=replace(demo_fleet.inspection, findings=found))
+
+    assert setting_severities(milder, pool)["cache_config.hash_block_size"] is Severity.WARNING

@@ -243,7 +243,7 @@ def test_one_severity_of_a_setting_on_every_page() -> None:
     assert setting_severities(in_chat, chat)[SIZE] is Severity.CRITICAL
     assert SIZE not in setting_severities(in_chat, embed)
     assert SIZE not in setting_severities(hidden, chat)
-    assert SIZE in suppressed_settings(hidden.inspection, "chat")
+    assert SIZE in suppressed_settings(hidden, chat)
 
 
 def test_json_has_native_values_and_null_where_nothing_is_reported() -> None:
