@@ -90,23 +90,27 @@ def outcome_table(inspection: Inspection, kind: OutcomeKind, chosen: FindingFilt
     return to_table(sorted(by_rule), fields, name, f"{kind.capitalize()} rules")
 
 
-def rules_blocks(fleet: Fleet, known: FindingList, chosen: FindingFilter, shown: str) -> tuple[Block, ...]:
-    """Return one of RULE_LISTS. Of the filters, pool and rule apply to the outcomes of rules."""
+def rules_blocks(fleet: Fleet, part: Fleet, known: FindingList, chosen: FindingFilter, shown: str) -> tuple[Block, ...]:
+    """Return one of RULE_LISTS. Of the filters, pool and rule apply to the outcomes of rules.
+
+    What is suppressed and ignored is that of the `part` of the fleet that the page is limited to.
+    """
     if shown == SUPPRESSED:
-        return suppressed_blocks(fleet, known)
+        own = tuple(filter(FindingFilter(pool=chosen.pool).matches, known.suppressed))
+        return suppressed_blocks(part, known._replace(suppressed=own))
     if shown == IGNORED:
         none = quiet_paragraph("fleet.yaml ignores no settings.")
-        return (*(ignored_blocks(fleet) or (none,)), *ignored_tables(fleet))
+        return (*(ignored_blocks(part) or (none,)), *ignored_tables(part))
     table = outcome_table(fleet.inspection, OUTCOMES[shown], chosen)
     return (table,) if table else (quiet_paragraph("No rules."),)
 
 
-def rule_counts(fleet: Fleet, chosen: FindingFilter) -> dict[str, int]:
+def rule_counts(fleet: Fleet, part: Fleet, chosen: FindingFilter) -> dict[str, int]:
     tables = {name: outcome_table(fleet.inspection, kind, chosen) for name, kind in OUTCOMES.items()}
     return {
         **{name: len(table.rows) if table else 0 for name, table in tables.items()},
-        SUPPRESSED: len(fleet.inspection.suppressed),
-        IGNORED: sum(len(pool.ignored) for pool in fleet.pools),
+        SUPPRESSED: len(part.inspection.suppressed),
+        IGNORED: sum(len(pool.ignored) for pool in part.pools),
     }
 
 

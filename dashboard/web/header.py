@@ -83,8 +83,13 @@ def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> DeltaGenerator:
     return controls
 
 
-def line_html(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: bool = False) -> str:
-    """Return the header line: how many replicas answered, the age of the data, and whether the page is paused."""
+def line_html(
+    fleet: Fleet, now: datetime, interval_seconds: float, *, paused: bool = False, pool: str | None = None
+) -> str:
+    """Return the header line: findings, how many replicas answered, the age of the data, and whether it is paused.
+
+    With a `pool` its findings are counted: the links to them stay in it.
+    """
     name = markup.said(f"Fleet {fleet.name}: ")
     if fleet.polled_at is None:
         return f'<div class="asof">{name}waiting for the first poll</div>'
@@ -96,7 +101,8 @@ def line_html(fleet: Fleet, now: datetime, interval_seconds: float, *, paused: b
         as_of = f'<b><span class="roomy">{as_of_text(fleet)}{at:%Y-%m-%d} </span>{formatting.clock(at)}</b>'
     else:
         as_of = f'<span class="roomy">{as_of_text(fleet)}</span><b>{formatting.iso(fleet.polled_at)}</b>'
-    tally = markup.tally_glyphs(fleet.inspection.tally._replace(info=0))  # info is no reason to act
+    whole, of_pool = fleet.inspection.tally, fleet.inspection.tallies.get(pool or "")
+    tally = markup.tally_glyphs((of_pool or whole)._replace(info=0), of_pool and whole)  # info is no reason to act
     found = f'<span class="found">{tally} · </span>' if tally else ""
     css = "asof long" if len(fleet.replicas) >= LARGE_FLEET else "asof"
     shown = f'{found}<b>{number}</b> <span class="word">{word}</span><span class="sep"> · </span>{as_of}'
@@ -308,7 +314,7 @@ def _earlier_rules(stored: StoredSnapshot) -> str:
 def _draw_line(sides: Sides | None) -> None:
     shown, paused = state.latest_equal(), state.is_paused() and not state.is_frozen()
     if sides is None:
-        st.html(line_html(shown, state.now(), service.interval_seconds(), paused=paused))
+        st.html(line_html(shown, state.now(), service.interval_seconds(), paused=paused, pool=links.scope()))
         return
     live = sides.live and (sides.live if state.is_frozen() else shown)
     now = live.polled_at if live and live.polled_at and state.is_screenshot() else service.now()

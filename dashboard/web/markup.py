@@ -99,13 +99,17 @@ def notice(kind: str, content: str) -> str:
     return f'<div class="notice {kind}">{content}</div>'
 
 
-def tally_glyphs(tally: Tally) -> str:
-    """Return the counts by severity as HTML, each a link to these findings; empty without any."""
+def tally_glyphs(tally: Tally, whole: Tally | None = None) -> str:
+    """Return the counts by severity as HTML, each a link to these findings; empty without any.
+
+    Of one pool the titles also have the counts of the `whole` fleet.
+    """
+    of = {each: f" ({getattr(whole, each):,} in all pools)" if whole else "" for each in Severity}
     counts = [(severity, getattr(tally, severity)) for severity in Severity if getattr(tally, severity)]
     return " ".join(
         link(
             links.to(pages.FINDINGS, search=write_filter("severity", severity)),
-            f'<span aria-hidden="true" title="{(words := count(number, SEVERITY_TERMS[severity]))}">'
+            f'<span aria-hidden="true" title="{(words := count(number, SEVERITY_TERMS[severity]))}{of[severity]}">'
             f"{glyph(severity)}{bold(f'{number:,}')}</span>{said(words)}",
             css="count",
         )

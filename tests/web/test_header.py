@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from dashboard import service
+from dashboard.analysis.assembly import inspected
 from dashboard.config.load import ReloadStatus
 from dashboard.fleet import formatting
 from dashboard.views import pages
 from dashboard.web import header
 from dashboard.web.header import line_html, reload_html, stale_targets_html
 from tests import builders
-from tests.builders import HOSTILE, NOW, POLLED_AT, down, fleet, replica
+from tests.builders import HOSTILE, NOW, POLLED_AT, down, fleet, replica, story
 from tests.page_runner import EVERY_PAGE, html, rerun, visit
 
 BANNER = '<div class="snapshot-banner">'
@@ -78,6 +79,23 @@ def test_no_css_rule_asks_the_whole_document_what_it_has() -> None:
 
     assert sheets
     assert [sheet.name for sheet in sheets if "html:has(" in sheet.read_text()] == []
+
+
+def test_with_a_pool_the_line_counts_its_findings_and_the_titles_those_of_all_pools() -> None:
+    whole = inspected(story(), NOW)
+    lines = {pool: line_html(whole, NOW, 15, pool=pool) for pool in ("chat-70b", "gemma-27b", "nope")}
+
+    assert {pool: re.findall('title="([^"]*(?:finding|warning)[^"]*)"', line) for pool, line in lines.items()} == {
+        "chat-70b": ["2 critical findings (3 in all pools)", "5 warnings (10 in all pools)"],
+        "gemma-27b": ["1 warning (10 in all pools)"],
+        "nope": ["3 critical findings", "10 warnings"],
+    }
+
+
+@pytest.mark.usefixtures("live")
+def test_the_header_of_a_page_counts_the_findings_of_its_pool() -> None:
+    assert "in all pools)" in html(visit("status", pool="gemma-27b"))
+    assert "in all pools)" not in html(visit("status"))
 
 
 @pytest.mark.usefixtures("live")

@@ -57,7 +57,7 @@ def draw_head(fleet: Fleet, pool: str | None) -> None:
 def choose(fleet: Fleet, known: FindingList) -> FindingFilter:
     """Draw the search box with its filters and return their choice; without findings nothing is drawn."""
     if not known.active:
-        return FindingFilter()
+        return FindingFilter(pool=links.scope())
     search = filter_box.draw_box(
         finding_keys(fleet, known.rules), "severity:critical pool:chat", partial(_draw_sort, fleet)
     )
@@ -108,7 +108,8 @@ def draw_findings(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> No
 
 def draw_rules(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> None:
     """Draw one of the lists of rules. Of the filters, pool and rule apply."""
-    numbers = counted_rules(fleet, chosen)
+    part = scoped_fleet(fleet, chosen.pool)
+    numbers = counted_rules(fleet, part, chosen)
     with st.container(key="all_rules"):
         st.html(f'{markup.section("All rules")}<div class="foot">{IN_SEVERAL}</div>')
         shown = st.segmented_control(
@@ -119,7 +120,7 @@ def draw_rules(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> None:
             format_func=lambda name: f"{name} {numbers[name]:,}",
             label_visibility="collapsed",
         )
-        draw.draw_blocks(rules_blocks(fleet, known, chosen, str(shown)), "rules")
+        draw.draw_blocks(rules_blocks(fleet, part, known, chosen, str(shown)), "rules")
 
 
 def _choices() -> tuple[tuple[str, str], ...]:

@@ -258,6 +258,21 @@ def test_a_pool_without_findings_says_so_though_others_have_some() -> None:
     assert "Clear filters" not in shown
 
 
+@pytest.mark.parametrize("others", [True, False], ids=["others-have-findings", "no-findings"])
+@pytest.mark.parametrize(("pool", "number"), [("gemma-27b", 1), ("chat-70b", 0)])
+def test_with_a_pool_its_own_suppressed_findings_are_counted_and_listed(
+    pool: str, number: int, *, others: bool
+) -> None:
+    built = inspected_story()
+    built = built if others else replace(built, inspection=replace(built.inspection, findings=()))
+    app = open_page(built, "findings", pool=pool, rules="Suppressed")
+    options = [option.content for option in app.segmented_control(key="rules").proto.options]
+
+    assert f"Suppressed {number}" in options
+    assert html(app).count("1 suppressed") == number
+    assert ("No suppressed findings." in html(app)) == (not number)
+
+
 @pytest.mark.parametrize(
     ("built", "title"),
     [
