@@ -18,6 +18,7 @@ from dashboard.views.blocks import Block, Figure, Figures, Paragraph, Section, T
 from dashboard.views.context import context_of
 from dashboard.views.excluded import reason
 from dashboard.views.finding_list import fix_groups, full_entries, list_findings
+from dashboard.views.finding_text import rule_title
 from dashboard.views.help import BASIS, COHORT, REFERENCE, glossary
 from dashboard.views.names import brief, replica_text
 from dashboard.views.pool_text import shared_texts
@@ -40,6 +41,7 @@ LONGEST_RESULT = 300
 LONGEST_RAW = 60_000  # characters of a raw answer, which a browser highlights at once
 UNKNOWN = "?"
 MOST_UNKNOWN = 6  # unrecognized parts of replies that are named
+MOST_SUPPRESSED = 12  # findings that are named
 # Anchors: above the tabs of the page, and the tabs.
 HEAD = ("numbers", "findings", "contradictions")
 SETTINGS, ENGINES, IDENTITY, PROBES, PROVIDER = "settings", "engines", "identity", "probes", "provider"
@@ -144,10 +146,11 @@ def _figures(fleet: Fleet, replica: Replica, comparison: ReplicaComparison) -> F
 
 def _finding_figure(fleet: Fleet, replica: Replica) -> Figure:
     tally = tally_replicas(fleet.inspection, [replica])[replica.id]
-    if tally.worst is None:
-        return Figure("Findings", "0")
     number = tally.critical + tally.warning + tally.info
-    return Figure("Findings", f"{number:,}", tally_text(tally), Tone(tally.worst), section("findings"))
+    suppressed = sum(replica.id in each.replicas for each in fleet.inspection.suppressed)
+    note = ", ".join(filter(None, (tally_text(tally), f"{suppressed:,} suppressed" if suppressed else "")))
+    tone = Tone(tally.worst) if tally.worst else Tone.PLAIN
+    return Figure("Findings", f"{number:,}", note, tone, section("findings") if note else None)
 
 
 def _capacity_figure(replica: Replica) -> Figure:
@@ -197,7 +200,8 @@ def _notices(fleet: Fleet, replica: Replica) -> list[Block]:
 def _findings(fleet: Fleet, replica: Replica) -> tuple[Section, ...]:
     known = list_findings(fleet)
     groups = fix_groups(each for each in known.active if replica.id in each.finding.replicas)
-    if not groups:
+    suppressed = [each for each in known.suppressed if replica.id in each.finding.replicas]
+    if not groups and not suppressed:
         return ()
     entries = full_entries(groups, fleet)
     items = []
@@ -205,8 +209,13 @@ def _findings(fleet: Fleet, replica: Replica) -> tuple[Section, ...]:
         first = group[0]
         side = "" if first.finding.replicas == (replica.id,) else entry.side  # the page is about this replica
         items.append(replace(entry, head=first.finding.text, side=side, link=Link(Kind.FINDING, first.key)))
-    number = count(sum(map(len, groups)), "finding")
-    return (Section("findings", number, (replace(entries, items=tuple(items)),)),)
+    title = count(sum(map(len, groups)), "finding")
+    blocks: list[Block] = [replace(entries, items=tuple(items))] if items else []
+    if suppressed:
+        title += f", {len(suppressed):,} suppressed"
+        named = [(Piece(rule_title(each.finding.rule), link=Link(Kind.FINDING, each.key)),) for each in suppressed]
+        blocks.append(Paragraph((Piece("Suppressed: "), *shortlist_texts(named, MOST_SUPPRESSED), Piece("."))))
+    return (Section("findings", title, tuple(blocks)),)
 
 
 def _contradictions(replica: Replica) -> list[Section]:

@@ -18,10 +18,11 @@ from dashboard.fleet import (
     Source,
     State,
 )
-from dashboard.fleet.pieces import Age
+from dashboard.fleet.formatting import count
+from dashboard.fleet.pieces import Age, Kind, to_plain
 from dashboard.rules.behaviour.development_mode import PROVIDER_COMMAND
 from dashboard.sources.polling.probes import INFERENCE_CONFIG
-from dashboard.views.blocks import Figure, Table, Tone, View
+from dashboard.views.blocks import Figure, Paragraph, Table, Tone, View
 from dashboard.views.replica import LONGEST_RAW, raw_answer, replica_report
 from dashboard.views.replica_engines import (
     NO_ENGINES,
@@ -55,6 +56,7 @@ from tests.builders import (
     setting,
 )
 from tests.docs_pages import docs_page
+from tests.findings_builder import finding, inspected_story, with_findings
 from tests.views.walking import figures_of, part, tables_of, text_of
 
 DOCUMENT = document()
@@ -350,3 +352,19 @@ def test_the_page_on_the_provider_has_the_same_commands() -> None:
     assert f"    {INSTALL}\n" in page
     assert f"    {PROVIDER_COMMAND}\n" in page
     assert ",fleet_config\n" in page
+
+
+@pytest.mark.parametrize("active", [1, 0])
+def test_a_suppressed_finding_is_counted_and_named_with_a_link_to_it(active: int) -> None:
+    built = inspected_story()
+    (quiet,) = built.inspection.suppressed
+    found = [finding(built, ["gemma-27b-01"])][:active]
+    view = replica_report(with_findings(built, *found, suppressed=(quiet,)), quiet.replicas[0])
+    *_, paragraph = part(view, "findings").blocks
+    figure = figures(view)["Findings"]
+
+    assert part(view, "findings").title == f"{count(active, 'finding')}, 1 suppressed"
+    assert (figure.value, figure.note) == (str(active), "1 critical, 1 suppressed" if active else "1 suppressed")
+    assert isinstance(paragraph, Paragraph)
+    assert to_plain(paragraph.line) == "Suppressed: RT-01 block-size-differs."
+    assert [each.link.kind for each in paragraph.line if each.link] == [Kind.FINDING]
