@@ -281,3 +281,20 @@ def test_enter_saves_an_acceptance_and_its_undo_stays_in_view(accepting: str, pa
     expect(page.get_by_text("by ann.")).to_be_in_viewport()
     page.get_by_role("button", name="Undo").click()
     expect(page.get_by_text("Accept this finding", exact=True)).to_be_in_viewport()
+
+
+def test_a_toast_covers_no_control_of_a_dialog_and_ends_under_the_mouse(accepting: str, page: Page) -> None:
+    dialog, toast = page.locator("section[role=dialog]"), page.get_by_test_id("stToast")
+    for width in (1600, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        visit(page, accepting)
+        page.locator(".entries .what > a[href*='cause=']").first.click()
+        dialog.get_by_text("Accept", exact=False).first.click()
+        page.get_by_label("Owner").fill("ann")
+        page.get_by_label("Reason").fill("canary")
+        page.get_by_role("button", name="Save", exact=True).click()
+        toast.hover(force=True)
+        dialog.get_by_label("Close").click(timeout=3_000)
+        expect(dialog).to_have_count(0)
+        toast.hover(force=True)
+        expect(toast).to_have_count(0, timeout=8_000)
