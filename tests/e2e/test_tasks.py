@@ -170,7 +170,7 @@ def test_a_pool_that_was_chosen_anywhere_limits_every_page_until_the_chip_is_clo
         settle(page)
         expect(page.locator(".scope")).to_contain_text(OTHER_POOL)
         expect(page.locator(".outside")).to_contain_text("Other pools:")
-    page.get_by_role("link", name="critical").first.click()
+    page.get_by_role("link", name="warning").first.click()
     url_has(page, f"pool={OTHER_POOL}")
     page.reload()
     settle(page)
