@@ -76,7 +76,7 @@ class MetricsReply(NamedTuple):
 
 def parse_metrics(body: bytes) -> MetricsReply:
     """Parse one page. Raises UnreadableError when it is not a page of a vLLM server."""
-    is_ray, body = _without_ray(body)
+    is_ray, body = without_ray(body)
     if b"vllm:" not in body:
         refuse_metrics(body)
         raise UnreadableError("schema", "/metrics answers with a page that has no vllm: metric. Is this a vLLM server?")
@@ -102,7 +102,7 @@ def parse_metrics(body: bytes) -> MetricsReply:
     )
 
 
-def _without_ray(body: bytes) -> tuple[bool, bytes]:
+def without_ray(body: bytes) -> tuple[bool, bytes]:
     """Return whether a page is of Ray's agent, and the page with vLLM's names.
 
     Ray prepends `ray_`, and replaces the colon (vllm/v1/metrics/ray_wrappers.py; older ones do not). The start time

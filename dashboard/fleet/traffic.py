@@ -1,0 +1,195 @@
+"""What engines did: vLLM's counters at one time, and how much they rose in a window.
+
+Sums come before ratios: those of a pool are ratios of its sums, never averages of its replicas' ratios.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+# Below these a hit rate says little: it moves by whole requests, of twenty by 5 points each, and by whole blocks, of
+# which 10,000 tokens are 625 of 16.
+LEAST_REQUESTS = 20
+LEAST_TOKENS = 10_000
+# Counters of which a ratio is made: both are known, or none.
+RATIOS = (
+    ("hits", "queries"),
+    ("external_hits", "external_queries"),
+    ("first_token_seconds", "first_tokens"),
+    ("prefill_seconds", "prefills"),
+)
+SHARES = RATIOS[:2]  # of which the first is a part of the second
+BOTH = 2  # reads: an increase needs them
+SAME_START = 0.5  # seconds by which two spellings of one start may differ
+
+
+class EngineCounts(NamedTuple):
+    """What one engine counted since `counted_from` (seconds since 1970), and its gauges. None: not reported.
+
+    `queries` and `hits` are tokens of prompts that were looked up in the prefix cache, and found there; the external
+    ones those of a connector. `first_tokens` and `prefills` are requests, with the seconds that they took together.
+    `kv_usage` is a share from 0 to 1. `refused` are metrics with a value that no counter can have.
+    """
+
+    queries: float | None = None
+    hits: float | None = None
+    external_queries: float | None = None
+    external_hits: float | None = None
+    prompt_tokens: float | None = None
+    requests: float | None = None
+    preemptions: float | None = None
+    first_token_seconds: float | None = None
+    first_tokens: float | None = None
+    prefill_seconds: float | None = None
+    prefills: float | None = None
+    computed_tokens: float | None = None
+    running: float | None = None
+    waiting: float | None = None
+    kv_usage: float | None = None
+    counted_from: float | None = None
+    refused: tuple[str, ...] = ()
+
+
+COUNTERS = EngineCounts._fields[: EngineCounts._fields.index("running")]
+
+
+class Traffic(NamedTuple):
+    """What engines counted in a window of `seconds`: as EngineCounts, `waiting` and `kv_usage` the most of its reads.
+
+    `refused` says what was not counted, and why.
+    """
+
+    seconds: float = 0.0
+    queries: float | None = None
+    hits: float | None = None
+    external_queries: float | None = None
+    external_hits: float | None = None
+    prompt_tokens: float | None = None
+    requests: float | None = None
+    preemptions: float | None = None
+    first_token_seconds: float | None = None
+    first_tokens: float | None = None
+    prefill_seconds: float | None = None
+    prefills: float | None = None
+    computed_tokens: float | None = None
+    waiting: float | None = None
+    kv_usage: float | None = None
+    refused: tuple[str, ...] = ()
+
+    @property
+    def is_enough(self) -> bool:
+        """Return whether there were enough requests and tokens for a hit rate that says something."""
+        return (self.requests or 0) >= LEAST_REQUESTS and (self.queries or 0) >= LEAST_TOKENS
+
+    @property
+    def hit_rate(self) -> float | None:
+        """Return the share of the queried tokens that the prefix cache had, 0 to 1; None without enough traffic."""
+        return ratio(self.hits, self.queries) if self.is_enough else None
+
+    @property
+    def external_hit_rate(self) -> float | None:
+        """Return the share of the tokens asked of a connector that it had; None without enough of them."""
+        return (
+            ratio(self.external_hits, self.external_queries) if (self.external_queries or 0) >= LEAST_TOKENS else None
+        )
+
+    @property
+    def first_token(self) -> float | None:
+        """Return the mean time to the first token, in seconds."""
+        return ratio(self.first_token_seconds, self.first_tokens)
+
+    @property
+    def prefill_seconds_per_token(self) -> float | None:
+        """Return the seconds of prefill per token that was computed there, not found in a cache."""
+        return ratio(self.prefill_seconds, self.computed_tokens)
+
+
+def ratio(part: float | None, whole: float | None) -> float | None:
+    return part / whole if part is not None and whole else None
+
+
+def summed(parts: Iterable[Traffic]) -> Traffic:
+    """Return the sums of engines; of one that does not report a counter the others count alone."""
+    every = list(parts)
+    sums = {
+        name: sum(known) if (known := [own for each in every if (own := getattr(each, name)) is not None]) else None
+        for name in COUNTERS
+    }
+    most = {
+        name: max((own for each in every if (own := getattr(each, name)) is not None), default=None)
+        for name in ("waiting", "kv_usage")
+    }
+    refused = tuple(dict.fromkeys(sentence for each in every for sentence in each.refused))
+    return Traffic(max((each.seconds for each in every), default=0.0), **sums, **most, refused=refused)
+
+
+class _Read(NamedTuple):
+    at: float
+    counts: EngineCounts
+
+
+class TrafficWindow:
+    """The counts of one engine in the last `seconds`. It begins anew where the engine did."""
+
+    __slots__ = ("_reads", "_seconds")
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._reads: deque[_Read] = deque()
+
+    def add(self, at: float, counts: EngineCounts) -> None:
+        """Add counts that were read at a time, in seconds of a clock that does not jump; an earlier one is left out."""
+        reads = self._reads
+        if reads and at <= reads[-1].at:
+            return
+        if reads and _is_other_process(reads[-1].counts, counts):
+            reads.clear()
+        reads.append(_Read(at, counts))
+        while len(reads) > BOTH and reads[1].at <= at - self._seconds:
+            reads.popleft()
+
+    def traffic(self) -> Traffic | None:
+        """Return how much the counters rose in the window; None before the second read."""
+        if len(self._reads) < BOTH:
+            return None
+        first, last = self._reads[0], self._reads[-1]
+        rose = {name: _rise(name, first.counts, last.counts) for name in COUNTERS}
+        refused = [f"{name} is no number that a counter can have" for name in last.counts.refused]
+        for part, whole in SHARES:
+            if (one := rose[part]) is not None and (other := rose[whole]) is not None and one > other:
+                refused.append(f"{part} rose by more than {whole}")
+                rose[part] = rose[whole] = None
+        for pair in RATIOS:
+            if None in (rose[pair[0]], rose[pair[1]]):
+                rose |= dict.fromkeys(pair)
+        return Traffic(
+            last.at - first.at,
+            **rose,
+            waiting=self._most("waiting"),
+            kv_usage=self._most("kv_usage"),
+            refused=tuple(refused),
+        )
+
+    def _most(self, name: str) -> float | None:
+        return max((own for each in self._reads if (own := getattr(each.counts, name)) is not None), default=None)
+
+
+def _rise(name: str, first: EngineCounts, last: EngineCounts) -> float | None:
+    before, after = getattr(first, name), getattr(last, name)
+    return None if before is None or after is None else after - before
+
+
+def _is_other_process(before: EngineCounts, after: EngineCounts) -> bool:
+    """Return whether an engine began to count anew: at another time, or some counter is lower."""
+    starts = before.counted_from, after.counted_from
+    if None not in starts and abs(starts[0] - starts[1]) > SAME_START:
+        return True
+    return any((rise := _rise(name, before, after)) is not None and rise < 0 for name in COUNTERS)
+
+
+def of_engines(windows: Mapping[int, TrafficWindow]) -> Iterator[tuple[int, Traffic]]:
+    """Yield the traffic of each engine of a replica that has been read twice, by DP rank."""
+    for rank, window in windows.items():
+        traffic = window.traffic()
+        if traffic is not None:
+            yield rank, traffic
