@@ -7,6 +7,7 @@ from dashboard.config.model import TARGET_SOURCES as TARGET_SOURCES
 from dashboard.config.model import HistoryOptions as HistoryOptions
 from dashboard.config.model import Options as Options
 from dashboard.config.model import PollOptions as PollOptions
+from dashboard.config.model import TrafficOptions as TrafficOptions
 from dashboard.config.model import policy_of as policy_of
 from dashboard.config.notify import AlertmanagerOptions as AlertmanagerOptions
 from dashboard.config.notify import NotifyOptions as NotifyOptions

@@ -186,6 +186,20 @@ class PollOptions(Part):
         return self
 
 
+class TrafficOptions(Part):
+    """How often counters of use are read, and over which window they are compared."""
+
+    enabled: bool = True
+    interval_seconds: Annotated[float, Field(ge=1, le=DAY_SECONDS)] = 60
+    window_seconds: Annotated[float, Field(ge=1, le=DAY_SECONDS)] = 900
+
+    @model_validator(mode="after")
+    def _check_window(self) -> Self:
+        if self.window_seconds < self.interval_seconds:
+            raise ValueError("window_seconds is shorter than interval_seconds; raise window_seconds")
+        return self
+
+
 class RedactOptions(Part):
     """Additional secrets: last words of names, and patterns of values."""
 
@@ -210,6 +224,7 @@ class Options(Part):
     credentials: sources.CredentialsOptions | None = None
     targets_allowed: Annotated[tuple[AllowedEntry, ...], *_FromText] = ()
     poll: PollOptions = Field(default_factory=PollOptions)
+    traffic: TrafficOptions = Field(default_factory=TrafficOptions)
     ignore: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
     baselines: tuple[sources.GlobFromFile, ...] = ()
     pools: dict[str, PoolOptions] = Field(default_factory=dict)  # by name or glob

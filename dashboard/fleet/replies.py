@@ -7,6 +7,8 @@ from enum import IntEnum, StrEnum
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
+from dashboard.fleet.traffic import Traffic
+
 JsonText = Annotated[str, "canonical JSON text"]  # 16, "auto", [1,2]; empty where there is no value
 
 
@@ -319,7 +321,8 @@ class Snapshot:
     """The latest result of each probe of one replica, by path.
 
     `same_digest_as` is the id of the replica that gave the settings, because both have equal digests on /metrics.
-    `is_scraped`: the replica was not asked, and its times are those of `ScrapedMetrics.at`.
+    `is_scraped`: the replica was not asked, and its times are those of `ScrapedMetrics.at`. `traffic` is that of its
+    engines by DP rank, where they were read twice.
     """
 
     target: Target
@@ -327,3 +330,4 @@ class Snapshot:
     probes: Mapping[str, ProbeResult]
     same_digest_as: str | None = None
     is_scraped: bool = False
+    traffic: Mapping[int, Traffic] = field(default_factory=dict)

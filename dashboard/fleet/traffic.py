@@ -4,7 +4,7 @@ Sums come before ratios: those of a pool are ratios of its sums, never averages 
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 # Below these a hit rate says little: it moves by whole requests, of twenty by 5 points each, and by whole blocks, of
@@ -187,9 +187,21 @@ def _is_other_process(before: EngineCounts, after: EngineCounts) -> bool:
     return any((rise := _rise(name, before, after)) is not None and rise < 0 for name in COUNTERS)
 
 
-def of_engines(windows: Mapping[int, TrafficWindow]) -> Iterator[tuple[int, Traffic]]:
-    """Yield the traffic of each engine of a replica that has been read twice, by DP rank."""
-    for rank, window in windows.items():
-        traffic = window.traffic()
-        if traffic is not None:
-            yield rank, traffic
+class ReplicaTraffic:
+    """The windows of a replica's engines, by DP rank. A process that began anew begins with new ones."""
+
+    __slots__ = ("_windows", "read_at", "traffic")
+
+    def __init__(self) -> None:
+        self._windows: dict[int, TrafficWindow] = {}
+        self.read_at: float | None = None
+        self.traffic: Mapping[int, Traffic] = {}
+
+    def add(self, at: float, counts: Mapping[int, EngineCounts], seconds: float) -> None:
+        """Add what a page counted at a time. Engines that it no longer has are forgotten."""
+        self.read_at = at
+        self._windows = {rank: self._windows.get(rank, TrafficWindow(seconds)) for rank in counts}
+        for rank, own in counts.items():
+            self._windows[rank].add(at, own)
+        found = {rank: window.traffic() for rank, window in self._windows.items()}
+        self.traffic = {rank: own for rank, own in found.items() if own is not None}

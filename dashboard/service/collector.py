@@ -106,7 +106,7 @@ class Collector:
         self.notifier: Notifier | None = None  # until a receiver is configured
         self._tasks: list[asyncio.Task[None]] = []
         self._key_warnings = ""
-        self._poller = DigestPoller(options.poll)
+        self._poller = DigestPoller(options.poll, traffic=options.traffic)
         self._routers = RouterReader(options.routers, options.poll)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -255,8 +255,8 @@ class Collector:
         if self.notifier is not None:
             self.notifier.use(options)
         self.discovery = Discovery(options, self.discovery)
-        if (options.poll, options.redact) != (before.poll, before.redact):
-            self._poller = DigestPoller(options.poll)
+        if (options.poll, options.traffic, options.redact) != (before.poll, before.traffic, before.redact):
+            self._poller = DigestPoller(options.poll, traffic=options.traffic)
         if (options.routers, options.poll) != (before.routers, before.poll):
             self._routers = RouterReader(options.routers, options.poll)
 

@@ -11,7 +11,7 @@ from dashboard.fleet.traffic import EngineCounts
 from dashboard.vllm.metrics import MAX_ENGINES, without_ray
 
 MAX_COUNT = 2.0**53  # up to it a float holds every whole number; a larger count cannot be differenced
-SERIES_OF_ENGINE = 64  # of one metric: a label that splits it, as `finished_reason` does, has some five values
+MOST_LINES = 8 * MAX_ENGINES  # of one metric: a label that splits it, as `finished_reason` does, has some five values
 ENGINE = re.compile(rb'[{,]engine="(\d{1,4})"')
 _NAMES = {
     "queries": b"vllm:prefix_cache_queries_total",
@@ -44,7 +44,7 @@ def read_counts(body: bytes) -> Mapping[int, EngineCounts]:
     found: dict[int, dict[str, float]] = {}
     refused: dict[int, list[str]] = {}
     for name, mark in _MARKS.items():
-        start, left = page.find(mark), MAX_ENGINES * SERIES_OF_ENGINE
+        start, left = page.find(mark), MOST_LINES
         while start >= 0 and left:
             end = page.find(b"\n", start + 1)
             labels, _, text = page[start + 1 : end if end >= 0 else len(page)].rpartition(b"} ")

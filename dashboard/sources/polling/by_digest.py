@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from dashboard.config import PollOptions
+from dashboard.config import PollOptions, TrafficOptions
 from dashboard.errors import UnreadableError
 from dashboard.fleet import (
     EngineReport,
@@ -34,7 +34,7 @@ from dashboard.fleet import (
 )
 from dashboard.garbage import uncollected
 from dashboard.sources.http.failures import Endpoint
-from dashboard.sources.polling.poller import Poller
+from dashboard.sources.polling.poller import NO_TRAFFIC, Poller
 from dashboard.sources.polling.probes import INFERENCE_CONFIG, METRICS, Reader
 from dashboard.vllm.metrics import parse_metrics
 from vllm_fleet_provider.shared.digests import SCHEME, EngineDigests, differing_digests, has_digests, kept_digests
@@ -55,11 +55,16 @@ class DigestSource(NamedTuple):
 class DigestPoller:
     """Polls as `Poller` does, except replicas whose target has what Prometheus scraped."""
 
-    def __init__(self, limits: PollOptions, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        limits: PollOptions,
+        clock: Callable[[], float] = time.monotonic,
+        traffic: TrafficOptions = NO_TRAFFIC,
+    ) -> None:
         """Poll within `limits`; `clock` is monotonic, in seconds."""
         self._limits = limits
         self._clock = clock
-        self._poller = Poller(limits, clock)
+        self._poller = Poller(limits, clock, traffic)
         self._reader = Reader()
         self._sources: dict[DigestKey, DigestSource] = {}  # last time
         # When a sample of a group was asked, and the place in the group where the next one begins.

@@ -11,14 +11,16 @@ from datetime import datetime
 from hashlib import blake2b
 from operator import itemgetter
 
-from dashboard.config import PollOptions
+from dashboard.config import PollOptions, TrafficOptions
 from dashboard.fleet import Failure, FailureKind, ProbeResult, Snapshot, Source, Target
+from dashboard.fleet.traffic import EngineCounts, ReplicaTraffic
 from dashboard.sources.http import credentials, failures
 from dashboard.sources.http.client import Answer, Client
 from dashboard.sources.polling.probes import METRICS, MODELS, PROBES, PROVIDER, Probe, Reader
 from dashboard.vllm.canonical import forget_unused
 from dashboard.vllm.metrics import can_load_adapters
 from dashboard.vllm.reading import excerpt
+from dashboard.vllm.traffic import read_counts
 from vllm_fleet_provider.shared.redaction import redact_keys
 
 READERS = 2  # threads; they share one interpreter, and one costly answer leaves one thread to the others
@@ -39,6 +41,7 @@ FULL_SPREAD = 0.5  # of the interval between full polls, by which the second one
 # Bytes of an answer that is read without a thread: 1 ms for hostile JSON, 0.1 ms for a page of lines; of one that is
 # known only the digest is made, 0.3 ms.
 SMALL = {METRICS.path: 64 * 2**10}
+NO_TRAFFIC = TrafficOptions(enabled=False)  # of a poll that is not repeated
 SMALL_JSON, SMALL_KNOWN = 4 * 2**10, 256 * 2**10
 
 
@@ -49,20 +52,27 @@ class ReplicaCache:
     A probe that fails keeps its earlier reply, with the `failure`; `observed_at` is then the time of the reply. When
     no probe answers, every earlier reply gets the failure of `/metrics`: a replica is down when no result has a reply
     without a failure. A restart clears the state. `asked_everything_at` (monotonic clock) is None for a full poll next.
-    `etags` are those of the answers, by path.
+    `etags` are those of the answers, by path. `traffic` is that of its engines.
     """
 
     probes: Mapping[str, ProbeResult] = field(default_factory=dict)
     asked_everything_at: float | None = None
     etags: Mapping[str, str] = field(default_factory=dict)
+    traffic: ReplicaTraffic = field(default_factory=ReplicaTraffic)
 
 
 class Poller:
     """Polls all targets repeatedly. Between polls it keeps each replica's replies, and no connection."""
 
-    def __init__(self, limits: PollOptions, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        limits: PollOptions,
+        clock: Callable[[], float] = time.monotonic,
+        traffic: TrafficOptions = NO_TRAFFIC,
+    ) -> None:
         """Poll within `limits`; `connections` is also the number of replicas in parallel. `clock` is monotonic."""
         self._limits = limits
+        self._traffic = traffic
         self._clock = clock
         self._reader = Reader()
         self._caches: dict[str, ReplicaCache] = {}
@@ -116,10 +126,11 @@ class Poller:
                     now=now,
                     clock=self._clock,
                     limits=limits,
+                    traffic=self._traffic,
                     ends_at=ends_at,
                 )
                 self._caches[target.id] = cache = await visit.run()
-                snapshots[target.id] = Snapshot(target, now(), cache.probes)
+                snapshots[target.id] = Snapshot(target, now(), cache.probes, traffic=cache.traffic.traffic)
                 on_done(len(snapshots), len(targets))
 
         client = Client(
@@ -182,13 +193,21 @@ class Visit:
     now: Callable[[], datetime]
     clock: Callable[[], float]
     limits: PollOptions
+    traffic: TrafficOptions
     ends_at: float
     waited_seconds: float = 0.0  # for the replica
     read_seconds: float = 0.0  # processor time for its answers
     etags: dict[str, str] = field(init=False)
+    counts: Mapping[int, EngineCounts] | None = None  # of the page that was read
 
     def __post_init__(self) -> None:
         self.etags = dict(self.cache.etags)
+
+    @property
+    def counts_are_due(self) -> bool:
+        read_at = self.cache.traffic.read_at
+        is_due = read_at is None or self.clock() - read_at >= self.traffic.interval_seconds
+        return self.traffic.enabled and is_due
 
     async def run(self) -> ReplicaCache:
         """Send what is due: one request where its answer proves that nothing changed. Return the new state."""
@@ -197,10 +216,10 @@ class Visit:
         full = asked_at is None or self.clock() - asked_at >= self.limits.full_poll_interval_seconds
         before = cache.probes.get(PROVIDER.path)
         if before and not full and (before.failure or PROVIDER.path in cache.etags) and _covers_process(before):
-            fresh[PROVIDER.path] = result = await self._ask(PROVIDER, last=True)
+            fresh[PROVIDER.path] = result = await self._ask(PROVIDER, last=not self.counts_are_due)
             is_same = result.reply is before.reply and not result.failure and PROVIDER.path in self.etags
-            if is_same and _has_both_replies(cache.probes):
-                return ReplicaCache({**cache.probes, **fresh}, asked_at, self.etags)
+            if is_same and _has_both_replies(cache.probes) and not self.counts_are_due:
+                return ReplicaCache({**cache.probes, **fresh}, asked_at, self.etags, cache.traffic)
         alone = not full and not _needs_models(cache.probes)
         fresh[METRICS.path] = metrics = await self._ask(METRICS, last=alone)
         if metrics.failure and metrics.failure.kind in OUT_OF_REACH:
@@ -208,6 +227,8 @@ class Visit:
         if _restarted(cache.probes.get(METRICS.path), metrics):
             self.cache = cache = ReplicaCache()
             fresh, full = {METRICS.path: metrics}, True
+        if self.counts is not None:
+            cache.traffic.add(self.clock(), self.counts, self.traffic.window_seconds)
         for probe in PROBES[1:]:
             is_due = full or (probe is MODELS and _needs_models({**cache.probes, **fresh}))
             if is_due and _applies(probe, fresh):
@@ -217,8 +238,9 @@ class Visit:
         if full:
             earlier = 0.0 if cache.probes else FULL_SPREAD * phase_of(self.target.id)  # not all in one poll again
             asked_at = self.clock() - earlier * self.limits.full_poll_interval_seconds
-            return ReplicaCache({**_not_repeated(fresh, cache), **_with_earlier(fresh, cache)}, asked_at, self.etags)
-        return ReplicaCache({**cache.probes, **_with_earlier(fresh, cache)}, asked_at, self.etags)
+            kept = {**_not_repeated(fresh, cache), **_with_earlier(fresh, cache)}
+            return ReplicaCache(kept, asked_at, self.etags, cache.traffic)
+        return ReplicaCache({**cache.probes, **_with_earlier(fresh, cache)}, asked_at, self.etags, cache.traffic)
 
     async def _ask(self, probe: Probe, *, last: bool) -> ProbeResult:
         """Send one GET; `last` closes the connection."""
@@ -260,6 +282,8 @@ class Visit:
         began = time.thread_time()
         read = answer.failure or self.reader.read(probe, failures.Endpoint(self.target.id, probe.path), answer.body)
         failure, reply = (read, None) if isinstance(read, Failure) else (None, read.reply)
+        if probe is METRICS and failure is None and self.counts_are_due:
+            self.counts = read_counts(answer.body)
         raw = excerpt(answer.body) if isinstance(read, Failure) else read.raw
         self.read_seconds += time.thread_time() - began
         size = len(answer.body)

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dashboard.config import PollOptions
+from dashboard.config import PollOptions, TrafficOptions
 from dashboard.fleet import Failure, FailureKind, Reply, Snapshot, Target
-from dashboard.sources.polling.poller import Poller
+from dashboard.sources.polling.poller import NO_TRAFFIC, Poller
 from dashboard.sources.polling.probes import PROBES
 from tests.captured import capture
 from tests.provider_answers import provider_answer, provider_body
@@ -51,7 +51,7 @@ ON_STOCK = [  # the probes of a stock vLLM at first contact
 class Clocked:
     """A poller with a manual clock, and one replica, `/a`, on its own server."""
 
-    def __init__(self, server: HostileServer) -> None:
+    def __init__(self, server: HostileServer, traffic: TrafficOptions = NO_TRAFFIC) -> None:
         self.server = server
         self.now = START
         self.seconds = 0.0
@@ -68,6 +68,7 @@ class Clocked:
                 max_headers=100,
             ),
             lambda: self.seconds,
+            traffic,
         )
 
     def answer(self, path: str, body: bytes) -> None:
