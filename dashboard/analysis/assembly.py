@@ -16,6 +16,7 @@ from dashboard.analysis.kv_transfer import TransferVerdict, kv_transfer, transfe
 from dashboard.analysis.reuse import in_order, is_compared_alike, renewed, shared_engines
 from dashboard.capacity.sums import PoolCapacity, capacity_of
 from dashboard.compare import SharingCounts, SharingVerdict, compare_pool, count_sharing, sharing_verdict, sum_counts
+from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import (
     CLUSTER,
     NO_LETTERS,
@@ -37,10 +38,13 @@ from dashboard.fleet import (
 from dashboard.fleet.frames import Frames
 from dashboard.fleet.history import NO_SIGHTINGS, Sightings
 from dashboard.fleet.replies import FILE_SCHEME
+from dashboard.fleet.traffic import Traffic
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import FindingLives, Inspection
 from dashboard.rules.policy import FleetData, Policy, add_unconfirmed
+from dashboard.rules.selection import PREFIX_CACHING
+from dashboard.rules.value_equivalence import NO
 from dashboard.vllm.replica import read_document, read_replica
 
 NO_CAPACITY = capacity_of(())
@@ -175,17 +179,30 @@ def read_fleet(
         replicas.append(replica)
         if replica.document:
             sources[replica.document] = snapshot
+    documents = {key: read_document(sources[key]) for key in sorted(sources)}
+    used = {each.target.id: each.traffic for each in snapshots if each.traffic}
     return Fleet(
         name,
         generation,
         polled_at,
         replicas=with_same_process(replicas),
-        documents={key: read_document(sources[key]) for key in sorted(sources)},
+        documents=documents,
         ignored=tuple(ignore),
         policy=policy or Policy(),
         routers=routers,
         scraped_at=times,
+        traffic={each.id: _as_used(used[each.id], documents, each) for each in replicas if each.id in used},
     )
+
+
+def _as_used(
+    traffic: Mapping[int, Traffic], documents: Mapping[str, Document], replica: Replica
+) -> Mapping[int, Traffic]:
+    """Return the traffic of a replica; with prefix caching off vLLM counts no queries, and finds no prompt token."""
+    settings = documents[replica.document].settings if replica.document else {}
+    if lookup_value(settings, PREFIX_CACHING) != NO:
+        return traffic
+    return {rank: each._replace(queries=each.prompt_tokens, hits=0.0) for rank, each in traffic.items()}
 
 
 def with_same_process(replicas: Sequence[Replica]) -> tuple[Replica, ...]:

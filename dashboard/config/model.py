@@ -190,8 +190,8 @@ class TrafficOptions(Part):
     """How often counters of use are read, and over which window they are compared."""
 
     enabled: bool = True
-    interval_seconds: Annotated[float, Field(ge=1, le=DAY_SECONDS)] = 60
-    window_seconds: Annotated[float, Field(ge=1, le=DAY_SECONDS)] = 900
+    interval_seconds: Annotated[float, Field(ge=1, le=sources.DAY_SECONDS)] = 60
+    window_seconds: Annotated[float, Field(ge=1, le=sources.DAY_SECONDS)] = 900
 
     @model_validator(mode="after")
     def _check_window(self) -> Self:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from dashboard.fleet import Baseline, Document, Pool, Replica, RouterConfig, cohort_letters
 from dashboard.fleet.history import NOTHING_RECENT, RecentEvents
+from dashboard.fleet.traffic import Traffic, summed
 from dashboard.rules.domain import PoolDeclaration
 from dashboard.rules.findings import CohortShare, Family, Finding, Inspection, Severity, Suppression
 from dashboard.rules.registry import Rule, Scope
@@ -58,7 +59,8 @@ def _of_pool(pool: str, entries: Collection[tuple[str, T]]) -> T | None:
 class FleetData:
     """What rules evaluate: the replicas of one poll with their documents and pools, and the options that apply.
 
-    `routers` are what routers reported, `recent` is what the last polls saw.
+    `routers` are what routers reported, `recent` is what the last polls saw. `traffic` is that of each replica's
+    engines, by DP rank, where they were read twice.
     """
 
     replicas: tuple[Replica, ...] = ()
@@ -68,6 +70,7 @@ class FleetData:
     policy: Policy = field(default_factory=Policy)
     routers: tuple[RouterConfig, ...] = ()
     recent: RecentEvents = NOTHING_RECENT
+    traffic: Mapping[str, Mapping[int, Traffic]] = field(default_factory=dict)
 
     @cached_property
     def by_id(self) -> Mapping[str, Replica]:
@@ -77,6 +80,11 @@ class FleetData:
     def names(self) -> Mapping[str, str]:
         """Return the names of the replicas by id."""
         return {replica.id: replica.name for replica in self.replicas}
+
+    def traffic_of(self, replicas: Iterable[str]) -> Traffic:
+        """Return the traffic of some replicas together, each process once."""
+        counted = (each for each in replicas if not self.by_id[each].is_second_address)
+        return summed(engine for each in counted for engine in self.traffic.get(each, {}).values())
 
     @cached_property
     def _letters(self) -> Mapping[str, str]:
