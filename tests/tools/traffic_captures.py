@@ -1,4 +1,4 @@
-"""Records /metrics of live vLLM servers twice, with requests before each read: `tests/captures/traffic`.
+"""Records /metrics of live vLLM servers twice, with requests before each read: `tests/traffic`.
 
 usage: python -m tests.tools.traffic_captures VENV [CASE...]
 """
@@ -16,7 +16,7 @@ import httpx2
 
 from tests.live.servers import ANSWER_SECONDS, Kind, Server, running
 
-FOLDER = Path(__file__).parents[1] / "captures" / "traffic"
+FOLDER = Path(__file__).parents[1] / "traffic"
 ALGORITHM = ("--prefix-caching-hash-algo", "sha256_cbor")
 CASES = (
     Kind("llama", "llama", ALGORITHM),

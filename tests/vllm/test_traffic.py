@@ -9,7 +9,7 @@ import pytest
 from dashboard.fleet.traffic import EngineCounts, Traffic, TrafficWindow, summed
 from dashboard.vllm.traffic import MAX_COUNT, read_counts
 
-CAPTURES = Path(__file__).parents[1] / "captures" / "traffic"
+CAPTURES = Path(__file__).parents[1] / "traffic"
 CASES = sorted(each.parent for each in CAPTURES.glob("*/*/told.json"))
 PREFIX, GROUPS = 512, 3  # of the requests in tests/tools/traffic_captures.py
 

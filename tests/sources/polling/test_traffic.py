@@ -11,7 +11,7 @@ from tests.provider_answers import provider_body
 from tests.sources.polling.hostile import HostileServer
 from tests.sources.polling.test_replica import FULL_CONFIG, LIGHT, Clocked
 
-CAPTURE = Path(__file__).parents[2] / "captures" / "traffic" / "0.33.0" / "llama"
+CAPTURE = Path(__file__).parents[2] / "traffic" / "0.33.0" / "llama"
 FIRST, SECOND = ((CAPTURE / f"{each}.txt").read_bytes() for each in ("first", "second"))
 MINUTE = timedelta(seconds=60)
 
