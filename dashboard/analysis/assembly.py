@@ -38,7 +38,7 @@ from dashboard.fleet import (
 from dashboard.fleet.frames import Frames
 from dashboard.fleet.history import NO_SIGHTINGS, Sightings
 from dashboard.fleet.replies import FILE_SCHEME
-from dashboard.fleet.traffic import Traffic
+from dashboard.fleet.traffic import Traffic, summed
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import FindingLives, Inspection
@@ -64,6 +64,7 @@ class Fleet(FleetData):
     `letters` are those of cohorts by pool and document: before `assemble` the known ones, which it keeps, afterwards
     those of its cohorts. `scraped_at` is when Prometheus last scraped each replica that was not asked, in seconds since
     1970: see `read_at`. `unrecorded` says which changes the history lacks. `plan` is None until `plan_of` makes it.
+    `counted` is what the engines of each replica counted between the last two reads, in the poll that read them.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Fleet(FleetData):
     letters: Letters = field(default_factory=lambda: NO_LETTERS, compare=False)
     scraped_at: Mapping[str, float] = field(default_factory=dict)
     plan: Plan | None = field(default=None, compare=False)
+    counted: Mapping[str, Traffic] = field(default_factory=dict, compare=False)
 
     def __repr__(self) -> str:
         """Return a short text: all fields are megabytes."""
@@ -180,7 +182,10 @@ def read_fleet(
         if replica.document:
             sources[replica.document] = snapshot
     documents = {key: read_document(sources[key]) for key in sorted(sources)}
-    used = {each.target.id: each.traffic for each in snapshots if each.traffic}
+    used = {each.target.id: each for each in snapshots if each.traffic}
+    without_cache = {each.id for each in replicas if each.id in used and not _has_prefix_cache(each, documents)}
+    traffic = {key: _as_used(each.traffic) if key in without_cache else each.traffic for key, each in used.items()}
+    counted = {key: _as_used(each.counted) if key in without_cache else each.counted for key, each in used.items()}
     return Fleet(
         name,
         generation,
@@ -191,17 +196,19 @@ def read_fleet(
         policy=policy or Policy(),
         routers=routers,
         scraped_at=times,
-        traffic={each.id: _as_used(used[each.id], documents, each) for each in replicas if each.id in used},
+        traffic=traffic,
+        counted={key: summed(each.values()) for key, each in counted.items() if each},
     )
 
 
-def _as_used(
-    traffic: Mapping[int, Traffic], documents: Mapping[str, Document], replica: Replica
-) -> Mapping[int, Traffic]:
-    """Return the traffic of a replica; with prefix caching off vLLM counts no queries, and finds no prompt token."""
+def _has_prefix_cache(replica: Replica, documents: Mapping[str, Document]) -> bool:
+    """Return whether prefix caching is on, or not known to be off."""
     settings = documents[replica.document].settings if replica.document else {}
-    if lookup_value(settings, PREFIX_CACHING) != NO:
-        return traffic
+    return lookup_value(settings, PREFIX_CACHING) != NO
+
+
+def _as_used(traffic: Mapping[int, Traffic]) -> Mapping[int, Traffic]:
+    """Return traffic without prefix cache: vLLM counts no queries then, and finds no prompt token."""
     return {rank: each._replace(queries=each.prompt_tokens, hits=0.0) for rank, each in traffic.items()}
 
 
@@ -261,7 +268,7 @@ def assemble(read: Fleet, at: datetime, *, before: Fleet | None = None) -> Fleet
         total=known.total if is_same else capacity_of(replicas),
         letters={pool.name: {each.document: each.letter for each in pool.cohorts} for pool in pools},
     )
-    if is_same and fleet.letters == known.letters and _has_same_findings(fleet, known):
+    if is_same and fleet.letters == known.letters and _finds_the_same(fleet, known):
         return replace(fleet, inspection=known.inspection, transfers=known.transfers)
     return inspected(fleet, at, before=before)
 
@@ -288,13 +295,20 @@ def _compared(
     return replace(pool, cluster=clusters.pop() if len(clusters) == 1 else "")
 
 
-def _has_same_findings(fleet: Fleet, before: Fleet) -> bool:
+def _finds_the_same(fleet: Fleet, before: Fleet) -> bool:
     """Return whether rules find the same in equal replicas: no suppression or rollout can have expired, either."""
     if before.polled_at is None or fleet.polled_at is None or before.inspection.rollouts or fleet.recent.rollouts:
         return False
     same_day = before.polled_at.date() == fleet.polled_at.date()
-    names = ("policy", "ignored", "routers", "recent", "inspection.unconfirmed")
+    names = ("policy", "ignored", "routers", "recent", "traffic", "inspection.unconfirmed")
     return same_day and all(attrgetter(name)(before) == attrgetter(name)(fleet) for name in names)
+
+
+def has_same_findings(fleet: Fleet, before: Fleet) -> bool:
+    """Return whether no page changes, apart from what was counted. Findings may change by the clock alone."""
+    names = ("inspection", "discovery_errors", "name", "policy", "ignored", "routers")
+    is_same = all(getattr(fleet, name) == getattr(before, name) for name in names)
+    return is_same and has_same_content(fleet.replicas, before.replicas)
 
 
 def inspected(fleet: Fleet, at: datetime, today: date | None = None, before: Fleet | None = None) -> Fleet:

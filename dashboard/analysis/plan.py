@@ -6,7 +6,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from dashboard.analysis.assembly import Fleet, by_pool
+from dashboard.analysis.assembly import Fleet, by_pool, has_same_findings
 from dashboard.analysis.causes import Cause, Fix, Plan
 from dashboard.analysis.patch import ChangeGroup, patch_of
 from dashboard.analysis.whatif import change_of_tokens, known_effect, restarted_fleet
@@ -74,8 +74,8 @@ class _Effect(NamedTuple):
 
 
 def planned(fleet: Fleet, before: Fleet | None = None) -> Fleet:
-    """Return the fleet with its fix plan: that of `before`, if nothing that a page shows changed since."""
-    is_same = before is not None and before.generation == fleet.generation
+    """Return the fleet with its fix plan: that of `before`, if only what was counted changed since."""
+    is_same = before is not None and before.polled_at is not None and has_same_findings(fleet, before)
     return replace(fleet, plan=plan_of(before if is_same and before else fleet))
 
 

@@ -7,8 +7,10 @@ from datetime import datetime
 from functools import lru_cache
 
 from dashboard.fleet import Basis, FailureKind, Source, State
+from dashboard.fleet.traffic import LEAST_REQUESTS, LEAST_TOKENS, Traffic
 
 MAX_NAMES = 20_000  # of replicas whose sorting keys are kept
+LEAST_SHARE = 0.005  # of what is written as a whole percent: 0 % is none, 100 % is all
 # Azure Pipelines, TeamCity and the older form of GitHub find these anywhere in a line of a log.
 COMMAND_MARK = r"#(?=#(?i:\[|vso\[|teamcity\[))"
 # Controls except tab and line feed, directions, joiners, fillers, invisible characters, those invalid in UTF-8 or XML.
@@ -212,12 +214,47 @@ def at_most(text: str, basis: Basis) -> str:
     return f"≤ {text}" if basis is Basis.ASSUMED else text
 
 
+def share(part: float) -> str:
+    """Return a share from 0 to 1 in percent: 62 %; as 0 % and 100 % only what is exactly that."""
+    if 0 < part < LEAST_SHARE:
+        return "< 1 %"
+    if 1 - LEAST_SHARE < part < 1:
+        return "> 99 %"
+    return f"{part:.0%}".replace("%", " %")
+
+
+def hit_rate(traffic: Traffic) -> str:
+    """Return the prefix hit rate of some traffic: 62 %; without one that it is unknown: `missing_rate` says why."""
+    rate = traffic.hit_rate
+    return "unknown" if rate is None else share(rate)
+
+
+def missing_rate(traffic: Traffic) -> str:
+    """Return why some traffic has no prefix hit rate; empty where it has one."""
+    if traffic.hit_rate is not None:
+        return ""
+    if not traffic.seconds:
+        return "Not read twice yet."
+    if traffic.queries is None and traffic.refused:
+        return f"Not counted: {'; '.join(traffic.refused)}."
+    if traffic.queries is None or traffic.requests is None:
+        return "/metrics has no counters of the prefix cache or of requests."
+    requests = f"{traffic.requests:,.0f} of {LEAST_REQUESTS} requests"
+    tokens = f"{traffic.queries:,.0f} of {LEAST_TOKENS:,} prompt tokens"
+    return f"Not enough traffic: {requests} and {tokens} in {duration(traffic.seconds)}."
+
+
 def age(seconds: float) -> str:
     """Write an age: `8 s ago`, `14 min ago`; a time in the future is `0 s ago`: clocks of machines differ."""
+    return f"{duration(seconds)} ago"
+
+
+def duration(seconds: float) -> str:
+    """Write a time that something takes in its largest whole unit: `15 min`."""
     for unit, name in _AGES:
         if seconds >= unit:
-            return f"{seconds // unit:.0f} {name} ago"
-    return f"{max(seconds, 0):.0f} s ago"
+            return f"{seconds // unit:.0f} {name}"
+    return f"{max(seconds, 0):.0f} s"
 
 
 def clock(time: datetime) -> str:

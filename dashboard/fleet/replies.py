@@ -322,7 +322,8 @@ class Snapshot:
 
     `same_digest_as` is the id of the replica that gave the settings, because both have equal digests on /metrics.
     `is_scraped`: the replica was not asked, and its times are those of `ScrapedMetrics.at`. `traffic` is that of its
-    engines by DP rank, where they were read twice.
+    engines by DP rank, where they were read twice; `counted` is what they counted between the last two reads, in the
+    poll that read them.
     """
 
     target: Target
@@ -331,3 +332,4 @@ class Snapshot:
     same_digest_as: str | None = None
     is_scraped: bool = False
     traffic: Mapping[int, Traffic] = field(default_factory=dict)
+    counted: Mapping[int, Traffic] = field(default_factory=dict)

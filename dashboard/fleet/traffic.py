@@ -4,7 +4,7 @@ Sums come before ratios: those of a pool are ratios of its sums, never averages 
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 # Below these a hit rate says little: it moves by whole requests, of twenty by 5 points each, and by whole blocks, of
@@ -51,6 +51,7 @@ class EngineCounts(NamedTuple):
 
 
 COUNTERS = EngineCounts._fields[: EngineCounts._fields.index("running")]
+GAUGES = ("waiting", "kv_usage")  # of which a window keeps the most
 
 
 class Traffic(NamedTuple):
@@ -116,8 +117,7 @@ def summed(parts: Iterable[Traffic]) -> Traffic:
         for name in COUNTERS
     }
     most = {
-        name: max((own for each in every if (own := getattr(each, name)) is not None), default=None)
-        for name in ("waiting", "kv_usage")
+        name: max((own for each in every if (own := getattr(each, name)) is not None), default=None) for name in GAUGES
     }
     refused = tuple(dict.fromkeys(sentence for each in every for sentence in each.refused))
     return Traffic(max((each.seconds for each in every), default=0.0), **sums, **most, refused=refused)
@@ -150,28 +150,31 @@ class TrafficWindow:
 
     def traffic(self) -> Traffic | None:
         """Return how much the counters rose in the window; None before the second read."""
-        if len(self._reads) < BOTH:
-            return None
-        first, last = self._reads[0], self._reads[-1]
-        rose = {name: _rise(name, first.counts, last.counts) for name in COUNTERS}
-        refused = [f"{name} is no number that a counter can have" for name in last.counts.refused]
-        for part, whole in SHARES:
-            if (one := rose[part]) is not None and (other := rose[whole]) is not None and one > other:
-                refused.append(f"{part} rose by more than {whole}")
-                rose[part] = rose[whole] = None
-        for pair in RATIOS:
-            if None in (rose[pair[0]], rose[pair[1]]):
-                rose |= dict.fromkeys(pair)
-        return Traffic(
-            last.at - first.at,
-            **rose,
-            waiting=self._most("waiting"),
-            kv_usage=self._most("kv_usage"),
-            refused=tuple(refused),
-        )
+        return _between(list(self._reads))
 
-    def _most(self, name: str) -> float | None:
-        return max((own for each in self._reads if (own := getattr(each.counts, name)) is not None), default=None)
+    def counted(self) -> Traffic | None:
+        """Return how much they rose between the last two reads; None before the second read."""
+        return _between(list(self._reads)[-BOTH:])
+
+
+def _between(reads: Sequence[_Read]) -> Traffic | None:
+    if len(reads) < BOTH:
+        return None
+    first, last = reads[0], reads[-1]
+    rose = {name: _rise(name, first.counts, last.counts) for name in COUNTERS}
+    refused = [f"{name} is no number that a counter can have" for name in last.counts.refused]
+    for part, whole in SHARES:
+        if (one := rose[part]) is not None and (other := rose[whole]) is not None and one > other:
+            refused.append(f"{part} rose by more than {whole}")
+            rose[part] = rose[whole] = None
+    for pair in RATIOS:
+        if None in (rose[pair[0]], rose[pair[1]]):
+            rose |= dict.fromkeys(pair)
+    most = {
+        name: max((own for each in reads if (own := getattr(each.counts, name)) is not None), default=None)
+        for name in GAUGES
+    }
+    return Traffic(last.at - first.at, **rose, **most, refused=tuple(refused))
 
 
 def _rise(name: str, first: EngineCounts, last: EngineCounts) -> float | None:
@@ -181,8 +184,8 @@ def _rise(name: str, first: EngineCounts, last: EngineCounts) -> float | None:
 
 def _is_other_process(before: EngineCounts, after: EngineCounts) -> bool:
     """Return whether an engine began to count anew: at another time, or some counter is lower."""
-    starts = before.counted_from, after.counted_from
-    if None not in starts and abs(starts[0] - starts[1]) > SAME_START:
+    start, other = before.counted_from, after.counted_from
+    if start is not None and other is not None and abs(start - other) > SAME_START:
         return True
     return any((rise := _rise(name, before, after)) is not None and rise < 0 for name in COUNTERS)
 
@@ -190,18 +193,19 @@ def _is_other_process(before: EngineCounts, after: EngineCounts) -> bool:
 class ReplicaTraffic:
     """The windows of a replica's engines, by DP rank. A process that began anew begins with new ones."""
 
-    __slots__ = ("_windows", "read_at", "traffic")
+    __slots__ = ("_windows", "counted", "is_new", "traffic")
 
     def __init__(self) -> None:
         self._windows: dict[int, TrafficWindow] = {}
-        self.read_at: float | None = None
+        self.is_new = True
         self.traffic: Mapping[int, Traffic] = {}
+        self.counted: Mapping[int, Traffic] = {}  # between the last two reads
 
     def add(self, at: float, counts: Mapping[int, EngineCounts], seconds: float) -> None:
         """Add what a page counted at a time. Engines that it no longer has are forgotten."""
-        self.read_at = at
+        self.is_new = False
         self._windows = {rank: self._windows.get(rank, TrafficWindow(seconds)) for rank in counts}
         for rank, own in counts.items():
             self._windows[rank].add(at, own)
-        found = {rank: window.traffic() for rank, window in self._windows.items()}
-        self.traffic = {rank: own for rank, own in found.items() if own is not None}
+        self.traffic = {rank: rose for rank, each in self._windows.items() if (rose := each.traffic())}
+        self.counted = {rank: rose for rank, each in self._windows.items() if (rose := each.counted())}

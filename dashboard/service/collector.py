@@ -12,7 +12,16 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from dashboard.analysis.assembly import FRESH_INTERVALS, NO_LIVES, Fleet, assemble, empty_fleet, inspected, read_fleet
+from dashboard.analysis.assembly import (
+    FRESH_INTERVALS,
+    NO_LIVES,
+    Fleet,
+    assemble,
+    empty_fleet,
+    has_same_findings,
+    inspected,
+    read_fleet,
+)
 from dashboard.analysis.flapping import Watch
 from dashboard.analysis.lifecycle import with_lives
 from dashboard.analysis.plan import planned
@@ -20,7 +29,7 @@ from dashboard.compare.cohorts import all_letters
 from dashboard.config import Options, policy_of
 from dashboard.config.load import OptionsFiles
 from dashboard.config.rules import load_suppressions
-from dashboard.fleet import NO_LETTERS, RouterConfig, Snapshot, SourceStatus, has_same_content
+from dashboard.fleet import NO_LETTERS, RouterConfig, Snapshot, SourceStatus
 from dashboard.fleet.history import Sightings
 from dashboard.garbage import give_back, limit_arenas, uncollected
 from dashboard.rules.policy import Policy
@@ -351,13 +360,6 @@ def _with_notes(fleet: Fleet, found: DiscoveryResult, warnings: str) -> Fleet:
 
 def _numbered(fleet: Fleet, before: Fleet) -> Fleet:
     """Return a fleet with its generation: it grows when a page changes."""
-    if before.polled_at is not None and _shows_the_same(fleet, before):
+    if before.polled_at is not None and has_same_findings(fleet, before) and fleet.traffic == before.traffic:
         return replace(fleet, generation=before.generation, since=before.since)
     return replace(fleet, generation=before.generation + 1)
-
-
-def _shows_the_same(fleet: Fleet, before: Fleet) -> bool:
-    """Return whether no page changes. Findings may change by the clock alone: a suppression expires."""
-    names = ("inspection", "discovery_errors", "name", "policy", "ignored", "routers")
-    is_same = all(getattr(fleet, name) == getattr(before, name) for name in names)
-    return is_same and has_same_content(fleet.replicas, before.replicas)

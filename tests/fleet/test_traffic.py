@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.fleet.traffic import LEAST_REQUESTS, LEAST_TOKENS, EngineCounts, Traffic, TrafficWindow, summed
+from dashboard.fleet.traffic import LEAST_REQUESTS, LEAST_TOKENS, EngineCounts, Traffic, TrafficWindow, ratio, summed
 
 
 def _window(*reads: tuple[float, EngineCounts], seconds: float = 900) -> TrafficWindow:
@@ -13,8 +13,10 @@ def _window(*reads: tuple[float, EngineCounts], seconds: float = 900) -> Traffic
     return window
 
 
-def _counts(queries: float, hits: float, **more: float) -> EngineCounts:
-    return EngineCounts(queries=queries, hits=hits, **more)
+def _counts(
+    queries: float, hits: float, requests: float | None = None, counted_from: float | None = None
+) -> EngineCounts:
+    return EngineCounts(queries=queries, hits=hits, requests=requests, counted_from=counted_from)
 
 
 def test_one_read_says_nothing() -> None:
@@ -76,7 +78,7 @@ TRAFFIC = st.builds(
 
 @given(st.lists(TRAFFIC, min_size=1, max_size=6))
 def test_the_rate_of_a_sum_lies_between_those_of_its_parts(parts: list[Traffic]) -> None:
-    rates = [each.hits / each.queries for each in parts if each.queries]
+    rates = [rate for each in parts if (rate := ratio(each.hits, each.queries)) is not None]
     whole = summed(parts)
     if whole.is_enough and whole.hit_rate is not None:
         assert min(rates) - 1e-6 <= whole.hit_rate <= max(rates) + 1e-6

@@ -1,6 +1,7 @@
 """The poll: every target, some in parallel, within one time limit; and the state that is kept between polls."""
 
 import asyncio
+import math
 import platform
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -73,6 +74,7 @@ class Poller:
         """Poll within `limits`; `connections` is also the number of replicas in parallel. `clock` is monotonic."""
         self._limits = limits
         self._traffic = traffic
+        self._counted_at = -math.inf  # when a poll last read the counters of every replica
         self._clock = clock
         self._reader = Reader()
         self._caches: dict[str, ReplicaCache] = {}
@@ -108,6 +110,7 @@ class Poller:
         snapshots: dict[str, Snapshot] = {}
         loop = asyncio.get_running_loop()
         began = loop.time()
+        is_counting = self._is_counting()
         known = {name for name, each in self._caches.items() if each.probes}
         delays = delays_of([target.id for target in targets], known, limits)
         waiting = iter(sorted(zip(delays, targets, strict=True), key=itemgetter(0)))
@@ -127,10 +130,13 @@ class Poller:
                     clock=self._clock,
                     limits=limits,
                     traffic=self._traffic,
+                    is_counting=is_counting,
                     ends_at=ends_at,
                 )
                 self._caches[target.id] = cache = await visit.run()
-                snapshots[target.id] = Snapshot(target, now(), cache.probes, traffic=cache.traffic.traffic)
+                used = cache.traffic
+                counted = used.counted if visit.counts is not None else {}
+                snapshots[target.id] = Snapshot(target, now(), cache.probes, traffic=used.traffic, counted=counted)
                 on_done(len(snapshots), len(targets))
 
         client = Client(
@@ -144,6 +150,14 @@ class Poller:
                 for _ in range(min(limits.connections, len(targets))):
                     group.create_task(work(client, pool, ends_at))
         return snapshots
+
+    def _is_counting(self) -> bool:
+        """Return whether this poll reads the counters of every replica: the one that is nearest to the interval."""
+        now, interval = self._clock(), self._traffic.interval_seconds
+        if not self._traffic.enabled or now - self._counted_at < interval - self._limits.interval_seconds / 2:
+            return False
+        self._counted_at = now
+        return True
 
 
 def delays_of(names: Sequence[str], known: Collection[str], limits: PollOptions) -> list[float]:
@@ -194,6 +208,7 @@ class Visit:
     clock: Callable[[], float]
     limits: PollOptions
     traffic: TrafficOptions
+    is_counting: bool
     ends_at: float
     waited_seconds: float = 0.0  # for the replica
     read_seconds: float = 0.0  # processor time for its answers
@@ -205,9 +220,8 @@ class Visit:
 
     @property
     def counts_are_due(self) -> bool:
-        read_at = self.cache.traffic.read_at
-        is_due = read_at is None or self.clock() - read_at >= self.traffic.interval_seconds
-        return self.traffic.enabled and is_due
+        """Return whether the page is read for its counters: in turn, or to begin the window."""
+        return self.is_counting or (self.traffic.enabled and self.cache.traffic.is_new)
 
     async def run(self) -> ReplicaCache:
         """Send what is due: one request where its answer proves that nothing changed. Return the new state."""

@@ -1,0 +1,93 @@
+"""What a difference costs: the replicas with it beside the rest of their pool, in one window.
+
+An estimate assumes that both get equal prompts: the replicas with the difference would then find as many tokens as the
+rest does. Where either has not enough traffic there is none.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet.formatting import missing_rate
+from dashboard.fleet.traffic import Traffic, ratio
+from dashboard.rules.findings import FAMILIES, Family, Finding
+
+MINUTE = 60.0  # seconds
+# Findings of these say that prefixes are not found: their replicas compute again what others have.
+_OF_PREFIXES = frozenset({Family.ROUTING, Family.STORES})
+
+
+class Effect(NamedTuple):
+    """The traffic of the `affected` replicas of a pool, and of the `rest` of it."""
+
+    pool: str
+    affected: Traffic
+    rest: Traffic
+
+    @property
+    def prompt_share(self) -> float | None:
+        """Return the share of the pool's prompt tokens that the affected replicas got, 0 to 1."""
+        own, other = self.affected.prompt_tokens, self.rest.prompt_tokens
+        return None if own is None or other is None else ratio(own, own + other)
+
+    @property
+    def avoidable_tokens(self) -> float | None:
+        """Return an estimate of the tokens per minute that were computed and need not have been; None without one."""
+        lost = self._lost_share
+        if lost is None or self.affected.queries is None:
+            return None
+        return self.affected.queries * lost * MINUTE / self.affected.seconds
+
+    @property
+    def avoidable_seconds(self) -> float | None:
+        """Return an estimate of the seconds of prefill per request that these took: by their own seconds per token."""
+        tokens, each = self.avoidable_tokens, self.affected.prefill_seconds_per_token
+        requests = ratio(self.affected.requests, self.affected.seconds / MINUTE)  # a minute
+        return None if tokens is None or each is None or not requests else tokens * each / requests
+
+    @property
+    def missing(self) -> str:
+        """Return why there is no estimate; empty where there is one."""
+        if not self.rest.seconds:
+            return "No other replica of the pool to compare with."
+        parts = (("These replicas", self.affected), ("Rest of the pool", self.rest))
+        return " ".join(f"{name}: {why}" for name, traffic in parts if (why := missing_rate(traffic)))
+
+    @property
+    def _lost_share(self) -> float | None:
+        own, other = self.affected.hit_rate, self.rest.hit_rate
+        return None if own is None or other is None else max(0.0, other - own)
+
+
+def effect_of(fleet: Fleet, pool: str, replicas: Collection[str]) -> Effect:
+    """Return what some replicas of a pool did beside the rest of it."""
+    members = [each.id for each in fleet.replicas if each.pool == pool]
+    affected = [each for each in members if each in replicas]
+    rest = [each for each in members if each not in replicas]
+    return Effect(pool, fleet.traffic_of(affected), fleet.traffic_of(rest))
+
+
+def effects_of(fleet: Fleet, finding: Finding) -> tuple[Effect, ...]:
+    """Return the effect of a finding in each of its pools with traffic."""
+    replicas = frozenset(finding.replicas)
+    found = (effect_of(fleet, pool, replicas) for pool in finding.pools)
+    return tuple(each for each in found if each.affected.seconds)
+
+
+def effect_in(fleet: Fleet, pool: str) -> Effect:
+    """Return what the replicas of a pool cost that have findings on prefix sharing."""
+    found = (each for each in fleet.inspection.findings if FAMILIES.get(each.rule[:2]) in _OF_PREFIXES)
+    affected = {replica for each in found if pool in each.pools for replica in each.replicas}
+    return effect_of(fleet, pool, affected)
+
+
+def avoidable_tokens(effects: Iterable[Effect]) -> float | None:
+    """Return the estimates of several pools together, in tokens per minute; None where none has one."""
+    known = [each.avoidable_tokens for each in effects]
+    return sum(each for each in known if each is not None) if any(each is not None for each in known) else None
+
+
+def spread_of(fleet: Fleet, replicas: Iterable[str]) -> tuple[float, float] | None:
+    """Return the lowest and the highest hit rate of some replicas; None where none has enough traffic."""
+    rates = [rate for each in replicas if (rate := fleet.traffic_of([each]).hit_rate) is not None]
+    return (min(rates), max(rates)) if rates else None

@@ -1,0 +1,55 @@
+"""What a difference costs: affected replicas beside the rest of their pool."""
+
+import pytest
+
+from dashboard.analysis.effect import Effect, avoidable_tokens
+from dashboard.fleet.traffic import Traffic
+
+REST = Traffic(900, queries=1e6, hits=6e5, requests=1000, prompt_tokens=1e6)
+AFFECTED = Traffic(
+    900, queries=2e5, hits=2e4, requests=200, prompt_tokens=2.5e5, prefill_seconds=90, computed_tokens=1.8e5
+)
+
+
+def test_what_is_lost_is_the_difference_of_the_rates_of_the_affected_tokens() -> None:
+    effect = Effect("chat", AFFECTED, REST)
+    assert effect.prompt_share == 0.2
+    assert effect.avoidable_tokens == pytest.approx(2e5 * 0.5 / 15)  # a minute
+    assert effect.avoidable_seconds == pytest.approx(2e5 * 0.5 * (90 / 1.8e5) / 200)  # a request
+    assert effect.missing == ""
+
+
+def test_a_better_rate_than_that_of_the_rest_loses_nothing() -> None:
+    assert Effect("chat", REST, AFFECTED).avoidable_tokens == 0
+
+
+@pytest.mark.parametrize(
+    ("affected", "rest", "missing"),
+    [
+        (AFFECTED, Traffic(), "No other replica of the pool to compare with."),
+        (
+            AFFECTED._replace(requests=19),
+            REST,
+            "These replicas: Not enough traffic: 19 of 20 requests and 200,000 of 10,000 prompt tokens in 15 min.",
+        ),
+        (
+            AFFECTED,
+            REST._replace(queries=None, hits=None),
+            "Rest of the pool: /metrics has no counters of the prefix cache or of requests.",
+        ),
+        (
+            AFFECTED._replace(queries=None, hits=None, refused=("hits rose by more than queries",)),
+            REST,
+            "These replicas: Not counted: hits rose by more than queries.",
+        ),
+    ],
+)
+def test_without_a_rate_on_both_sides_there_is_no_estimate(affected: Traffic, rest: Traffic, missing: str) -> None:
+    effect = Effect("chat", affected, rest)
+    assert (effect.avoidable_tokens, effect.avoidable_seconds, effect.missing) == (None, None, missing)
+
+
+def test_pools_without_estimate_leave_the_sum_to_the_others() -> None:
+    without = Effect("code", AFFECTED, Traffic())
+    assert avoidable_tokens([Effect("chat", AFFECTED, REST), without]) == pytest.approx(2e5 * 0.5 / 15)
+    assert avoidable_tokens([without]) is None
