@@ -20,6 +20,7 @@ RATIOS = (
 )
 SHARES = RATIOS[:2]  # of which the first is a part of the second
 BOTH = 2  # reads: an increase needs them
+MOST_READS = 15  # of a window, about: with the default options one a minute
 SAME_START = 0.5  # seconds by which two spellings of one start may differ
 
 
@@ -129,57 +130,68 @@ class _Read(NamedTuple):
 
 
 class TrafficWindow:
-    """The counts of one engine in the last `seconds`. It begins anew where the engine did."""
+    """The counts of one engine in the last `seconds`. It begins anew where the engine did.
 
-    __slots__ = ("_reads", "_seconds")
+    Of reads that follow each other sooner than a MOST_READS-th of `seconds` the last one is kept, with the most that
+    the gauges had: the memory of a fleet does not depend on how often it is read.
+    """
+
+    __slots__ = ("_before", "_reads", "_seconds")
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._reads: deque[_Read] = deque()
+        self._before: _Read | None = None  # the last read but one
 
     def add(self, at: float, counts: EngineCounts) -> None:
         """Add counts that were read at a time, in seconds of a clock that does not jump; an earlier one is left out."""
         reads = self._reads
-        if reads and at <= reads[-1].at:
+        last = reads[-1] if reads else None
+        if last is not None and at <= last.at:
             return
-        if reads and _is_other_process(reads[-1].counts, counts):
+        if last is not None and _is_other_process(last.counts, counts):
+            last = None
             reads.clear()
+        self._before = last
+        if last is not None and len(reads) >= BOTH and last.at - reads[-2].at < self._seconds / MOST_READS:
+            reads.pop()
+            counts = counts._replace(**_most([last.counts, counts]))
         reads.append(_Read(at, counts))
         while len(reads) > BOTH and reads[1].at <= at - self._seconds:
             reads.popleft()
 
     def traffic(self) -> Traffic | None:
         """Return how much the counters rose in the window; None before the second read."""
-        return _between(list(self._reads))
+        return _between(self._reads) if len(self._reads) >= BOTH else None
 
     def counted(self) -> Traffic | None:
         """Return how much they rose between the last two reads; None before the second read."""
-        return _between(list(self._reads)[-BOTH:])
+        return _between((self._before, self._reads[-1])) if self._before else None
 
 
-def _between(reads: Sequence[_Read]) -> Traffic | None:
-    if len(reads) < BOTH:
-        return None
+def _between(reads: Sequence[_Read]) -> Traffic:
     first, last = reads[0], reads[-1]
-    rose = {name: _rise(name, first.counts, last.counts) for name in COUNTERS}
+    before, after = first.counts[: len(COUNTERS)], last.counts[: len(COUNTERS)]
+    rose = {
+        name: None if low is None or high is None else high - low
+        for name, low, high in zip(COUNTERS, before, after, strict=True)
+    }
     refused = [f"{name} is no number that a counter can have" for name in last.counts.refused]
     for part, whole in SHARES:
         if (one := rose[part]) is not None and (other := rose[whole]) is not None and one > other:
             refused.append(f"{part} rose by more than {whole}")
             rose[part] = rose[whole] = None
-    for pair in RATIOS:
-        if None in (rose[pair[0]], rose[pair[1]]):
-            rose |= dict.fromkeys(pair)
-    most = {
-        name: max((own for each in reads if (own := getattr(each.counts, name)) is not None), default=None)
-        for name in GAUGES
-    }
-    return Traffic(last.at - first.at, **rose, **most, refused=tuple(refused))
+    for part, whole in RATIOS:
+        if rose[part] is None or rose[whole] is None:
+            rose[part] = rose[whole] = None
+    return Traffic(last.at - first.at, **rose, **_most([each.counts for each in reads]), refused=tuple(refused))
 
 
-def _rise(name: str, first: EngineCounts, last: EngineCounts) -> float | None:
-    before, after = getattr(first, name), getattr(last, name)
-    return None if before is None or after is None else after - before
+def _most(counts: Sequence[EngineCounts]) -> dict[str, float | None]:
+    """Return the most of each gauge."""
+    waiting = [each.waiting for each in counts if each.waiting is not None]
+    kv_usage = [each.kv_usage for each in counts if each.kv_usage is not None]
+    return {"waiting": max(waiting, default=None), "kv_usage": max(kv_usage, default=None)}
 
 
 def _is_other_process(before: EngineCounts, after: EngineCounts) -> bool:
@@ -187,7 +199,8 @@ def _is_other_process(before: EngineCounts, after: EngineCounts) -> bool:
     start, other = before.counted_from, after.counted_from
     if start is not None and other is not None and abs(start - other) > SAME_START:
         return True
-    return any((rise := _rise(name, before, after)) is not None and rise < 0 for name in COUNTERS)
+    counters = zip(before[: len(COUNTERS)], after[: len(COUNTERS)], strict=True)
+    return any(high < low for low, high in counters if low is not None and high is not None)
 
 
 class ReplicaTraffic:

@@ -3,7 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.fleet.traffic import LEAST_REQUESTS, LEAST_TOKENS, EngineCounts, Traffic, TrafficWindow, ratio, summed
+from dashboard.fleet.traffic import (
+    LEAST_REQUESTS,
+    LEAST_TOKENS,
+    MOST_READS,
+    EngineCounts,
+    Traffic,
+    TrafficWindow,
+    ratio,
+    summed,
+)
 
 
 def _window(*reads: tuple[float, EngineCounts], seconds: float = 900) -> TrafficWindow:
@@ -32,6 +41,20 @@ def test_reads_older_than_the_window_are_forgotten() -> None:
     reads = [(60.0 * each, _counts(100 * each, 10 * each)) for each in range(20)]
     found = _window(*reads, seconds=300).traffic()
     assert found == Traffic(300, queries=500, hits=50)
+
+
+def test_a_window_keeps_few_reads_however_often_it_is_read() -> None:
+    reads = [
+        (5.0 * each, EngineCounts(queries=100 * each, hits=10 * each, waiting=9 if each == 301 else 1))
+        for each in range(360)
+    ]
+    window = _window(*reads)
+    found, counted = window.traffic(), window.counted()
+    assert found
+    assert 900 <= found.seconds <= 900 + 900 / MOST_READS
+    assert (found.queries, found.hits, found.waiting) == (20 * found.seconds, 2 * found.seconds, 9)
+    assert counted == Traffic(5, queries=100, hits=10, waiting=1)
+    assert len(window._reads) <= MOST_READS + 2
 
 
 def test_a_restart_begins_the_window_anew() -> None:
