@@ -76,7 +76,8 @@ def _samples(page: bytes) -> Iterator[CountSample]:
             if engine := ENGINE.search(labels):
                 yield name, int(engine[1]), text.partition(b" ")[0]  # a timestamp may follow
             place = start
-            start = end if page.startswith(mark, end) else -1
+            # Up to the comments of the next metric: other series of a histogram are between those of two engines.
+            start = page.find(mark, end, page.find(b"\n# ", end)) if end >= 0 else -1
             left -= 1
 
 

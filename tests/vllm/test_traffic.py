@@ -53,7 +53,9 @@ def test_with_prefix_caching_off_vllm_counts_no_queries() -> None:
 def test_each_dp_rank_is_counted_alone() -> None:
     counts = read_counts((CAPTURES / "0.33.0" / "llama_dp2" / "second.txt").read_bytes())
     assert sorted(counts) == [0, 1]
-    assert all(each.requests for each in counts.values())
+    for each in counts.values():
+        assert (each.requests, each.first_tokens, each.prefills) == (12, 12, 12)
+        assert None not in (each.first_token_seconds, each.prefill_seconds, each.computed_tokens)
 
 
 def _page(value: str, metric: str = "vllm:prefix_cache_hits_total") -> bytes:
