@@ -5,6 +5,7 @@ Sums come before ratios: those of a pool are ratios of its sums, never averages 
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 # Below these a hit rate says little: it moves by whole requests, of twenty by 5 points each, and by whole blocks, of
@@ -52,6 +53,7 @@ class EngineCounts(NamedTuple):
 
 
 COUNTERS = EngineCounts._fields[: EngineCounts._fields.index("running")]
+_counters = attrgetter(*COUNTERS)
 GAUGES = ("waiting", "kv_usage")  # of which a window keeps the most
 
 
@@ -155,7 +157,8 @@ class TrafficWindow:
         self._before = last
         if last is not None and len(reads) >= BOTH and last.at - reads[-2].at < self._seconds / MOST_READS:
             reads.pop()
-            counts = counts._replace(**_most([last.counts, counts]))
+            waiting, kv_usage = _most([last.counts, counts])
+            counts = counts._replace(waiting=waiting, kv_usage=kv_usage)
         reads.append(_Read(at, counts))
         while len(reads) > BOTH and reads[1].at <= at - self._seconds:
             reads.popleft()
@@ -171,11 +174,8 @@ class TrafficWindow:
 
 def _between(reads: Sequence[_Read]) -> Traffic:
     first, last = reads[0], reads[-1]
-    before, after = first.counts[: len(COUNTERS)], last.counts[: len(COUNTERS)]
-    rose = {
-        name: None if low is None or high is None else high - low
-        for name, low, high in zip(COUNTERS, before, after, strict=True)
-    }
+    counters = zip(COUNTERS, _counters(first.counts), _counters(last.counts), strict=True)
+    rose = {name: None if low is None or high is None else high - low for name, low, high in counters}
     refused = [f"{name} is no number that a counter can have" for name in last.counts.refused]
     for part, whole in SHARES:
         if (one := rose[part]) is not None and (other := rose[whole]) is not None and one > other:
@@ -184,14 +184,15 @@ def _between(reads: Sequence[_Read]) -> Traffic:
     for part, whole in RATIOS:
         if rose[part] is None or rose[whole] is None:
             rose[part] = rose[whole] = None
-    return Traffic(last.at - first.at, **rose, **_most([each.counts for each in reads]), refused=tuple(refused))
+    waiting, kv_usage = _most([each.counts for each in reads])
+    return Traffic(last.at - first.at, **rose, waiting=waiting, kv_usage=kv_usage, refused=tuple(refused))
 
 
-def _most(counts: Sequence[EngineCounts]) -> dict[str, float | None]:
-    """Return the most of each gauge."""
+def _most(counts: Sequence[EngineCounts]) -> tuple[float | None, float | None]:
+    """Return the most that was waiting, and the most that was used of the KV cache."""
     waiting = [each.waiting for each in counts if each.waiting is not None]
     kv_usage = [each.kv_usage for each in counts if each.kv_usage is not None]
-    return {"waiting": max(waiting, default=None), "kv_usage": max(kv_usage, default=None)}
+    return max(waiting, default=None), max(kv_usage, default=None)
 
 
 def _is_other_process(before: EngineCounts, after: EngineCounts) -> bool:
@@ -199,7 +200,7 @@ def _is_other_process(before: EngineCounts, after: EngineCounts) -> bool:
     start, other = before.counted_from, after.counted_from
     if start is not None and other is not None and abs(start - other) > SAME_START:
         return True
-    counters = zip(before[: len(COUNTERS)], after[: len(COUNTERS)], strict=True)
+    counters = zip(_counters(before), _counters(after), strict=True)
     return any(high < low for low, high in counters if low is not None and high is not None)
 
 
