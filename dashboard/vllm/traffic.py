@@ -12,6 +12,7 @@ from dashboard.vllm.metrics import MAX_ENGINES, without_ray
 
 MAX_COUNT = 2.0**53  # up to it a float holds every whole number; a larger count cannot be differenced
 MOST_LINES = 8 * MAX_ENGINES  # of one metric: a label that splits it, as `finished_reason` does, has some five values
+COMMENT = b"\n# "  # before each metric
 ENGINE = re.compile(rb'[{,]engine="(\d{1,4})"')
 # The metric of each field, in the order of a page.
 METRICS = {
@@ -70,14 +71,18 @@ def _samples(page: bytes) -> Iterator[CountSample]:
         start, left = page.find(mark, place), MOST_LINES
         if start < 0:
             start = page.find(mark, 0, place)
+        # The next metric is after the comments of this one: sum and count of a histogram are in any order.
+        place = limit = max(page.rfind(COMMENT, place, max(start, 0)), place)
         while start >= 0 and left:
             end = page.find(b"\n", start + 1)
             labels, _, text = page[start + 1 : end if end >= 0 else len(page)].rpartition(b"} ")
             if engine := ENGINE.search(labels):
                 yield name, int(engine[1]), text.partition(b" ")[0]  # a timestamp may follow
-            place = start
-            # Up to the comments of the next metric: other series of a histogram are between those of two engines.
-            start = page.find(mark, end, page.find(b"\n# ", end)) if end >= 0 else -1
+            # Up to the next comments: in a histogram other series are between those of two engines.
+            if limit < end:
+                found = page.find(COMMENT, end)
+                limit = found if found >= 0 else len(page)
+            start = page.find(mark, end, limit) if end >= 0 else -1
             left -= 1
 
 

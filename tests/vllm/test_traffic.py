@@ -79,6 +79,21 @@ def test_a_page_without_these_lines_has_no_engines() -> None:
     assert read_counts(b"<html>vllm:prefix_cache_queries_total{</html>") == {}
 
 
+def test_the_series_of_a_histogram_are_read_in_both_orders_of_the_client() -> None:
+    one = "".join(
+        f'vllm:time_to_first_token_seconds_{name}{{engine="{engine}"}} {engine + 1}\n'
+        for engine in (0, 1)
+        for name in ("bucket", "count", "sum")
+    )
+    other = "\n".join(reversed(one.splitlines()))
+    for page in (one, other):
+        counts = read_counts(page.encode())
+        assert {rank: (each.first_tokens, each.first_token_seconds) for rank, each in counts.items()} == {
+            0: (1, 1),
+            1: (2, 2),
+        }
+
+
 def test_series_that_differ_in_another_label_are_added() -> None:
     page = b"".join(
         b'vllm:request_success_total{engine="0",finished_reason="%b"} %d\n' % each
