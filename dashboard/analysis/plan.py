@@ -60,7 +60,7 @@ class _Change(NamedTuple):
     proposing: Collection[str]
 
 
-class _Effect(NamedTuple):
+class _Prediction(NamedTuple):
     """Findings that end, new ones, and those of which only the restart tells; replicas gained by pool."""
 
     ended: list[Finding]
@@ -250,7 +250,7 @@ def _change_of(
     return _Change(wanted, restarts, list(alike.values()), proposing)
 
 
-def _fix(fleet: Fleet, change: _Change, effect: _Effect) -> Fix:
+def _fix(fleet: Fleet, change: _Change, effect: _Prediction) -> Fix:
     restarts = change.restarts.values()
     ranks = [rank for each in restarts for own in forecast_ranks(each, fleet.documents).values() for rank in own]
     return Fix(
@@ -264,14 +264,14 @@ def _fix(fleet: Fleet, change: _Change, effect: _Effect) -> Fix:
     )
 
 
-def _effects(fleet: Fleet, changes: Sequence[_Change]) -> list[_Effect]:
+def _effects(fleet: Fleet, changes: Sequence[_Change]) -> list[_Prediction]:
     """Return the effect of each change.
 
     Of parts of the fleet that are equal and change equally, one is evaluated: what ends there, ends in the others.
     Changes of different parts are evaluated together. One that brings new findings, or ends some that are in several
     parts, is evaluated once more, whole and alone.
     """
-    found: dict[int, _Effect] = {}
+    found: dict[int, _Prediction] = {}
     for batch in _batches(changes):
         together = [own for number, pools in batch for pool, own in changes[number].restarts.items() if pool in pools]
         effect = _evaluated(fleet, together, {each for number, _ in batch for each in changes[number].proposing})
@@ -279,7 +279,7 @@ def _effects(fleet: Fleet, changes: Sequence[_Change]) -> list[_Effect]:
             change = changes[number]
             ended, new, unknown = ([each for each in side if pools.issuperset(each.pools)] for side in effect.findings)
             gained = Counter({pool: effect.gained[pool] for pool in pools})
-            mine = _Effect(ended, new, unknown, gained)
+            mine = _Prediction(ended, new, unknown, gained)
             spanning = (each for side in effect.findings for each in side if not pools.issuperset(each.pools))
             if mine.new or any(not pools.isdisjoint(each.pools) for each in spanning):
                 found[number] = _evaluated(fleet, change.restarts.values(), change.proposing)
@@ -305,7 +305,7 @@ def _batches(changes: Sequence[_Change]) -> list[list[tuple[int, set[str]]]]:
     return [batch for _, batch in batches]
 
 
-def _in_others(effect: _Effect, alike: Iterable[Sequence[_PoolGroup]], pools: Collection[str]) -> _Effect:
+def _in_others(effect: _Prediction, alike: Iterable[Sequence[_PoolGroup]], pools: Collection[str]) -> _Prediction:
     """Return the effect in all parts, given that in those with these pools."""
     twins: dict[str, list[Finding]] = defaultdict(list)
     gained = Counter[str]()
@@ -317,7 +317,7 @@ def _in_others(effect: _Effect, alike: Iterable[Sequence[_PoolGroup]], pools: Co
             for own_pool, same_pool in zip(evaluated.pools, part.pools, strict=True):
                 gained[same_pool] = effect.gained[own_pool]
     ended, new, unknown = ([twin for each in side for twin in twins[each.id]] for side in effect.findings)
-    return _Effect(ended, new, unknown, gained)
+    return _Prediction(ended, new, unknown, gained)
 
 
 def _shape(restart: PoolRestart | None) -> object:
@@ -328,12 +328,12 @@ def _shape(restart: PoolRestart | None) -> object:
     return tuple(sorted(numbers.items()))
 
 
-def _evaluated(fleet: Fleet, restarts: Iterable[PoolRestart], proposing: Collection[str]) -> _Effect:
+def _evaluated(fleet: Fleet, restarts: Iterable[PoolRestart], proposing: Collection[str]) -> _Prediction:
     every = list(restarts)
     after = restarted_fleet(fleet, every)
     ids = {each.id for restart in every for each in restart.restarting}
     gained = Counter({each: _gained(fleet, after, each) for restart in every if (each := restart.restarting[0].pool)})
-    return _Effect(*known_effect(fleet, after, ids, proposing), gained)
+    return _Prediction(*known_effect(fleet, after, ids, proposing), gained)
 
 
 def _gained(fleet: Fleet, after: Fleet, pool: str) -> int:

@@ -13,6 +13,7 @@ from dashboard.rules.findings import OutcomeKind, Severity
 from dashboard.store.reviews import NoLastReview
 from dashboard.views import pages
 from dashboard.views.blocks import Block, Entries, Entry, Figures, Paragraph, Section, Tone, View
+from dashboard.views.cause import PLAN
 from dashboard.views.changes_text import EventSummary
 from dashboard.views.context import context_of
 from dashboard.views.excluded import ignored_blocks, suppressed_blocks, unread_entries
@@ -30,7 +31,7 @@ from dashboard.views.finding_text import answered, assumptions, note_lines, roll
 from dashboard.views.findings import findings_table, severity_parts
 from dashboard.views.help import ALL_TERMS, glossary
 from dashboard.views.overview import summary_figures
-from dashboard.views.plan import PLAN, changes_section, plan_section
+from dashboard.views.plan import changes_section, plan_section
 from dashboard.views.replicas import replica_rows, replicas_table
 from dashboard.views.review_notes import NEW, agreed_part, new_parts, noted_data
 from dashboard.views.review_pools import (

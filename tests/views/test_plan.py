@@ -11,17 +11,15 @@ from dashboard.fleet.pieces import Kind, to_plain
 from dashboard.render.markdown import to_markdown
 from dashboard.render.terminal import to_terminal
 from dashboard.views.blocks import Entries, Paragraph, Section
+from dashboard.views.cause import cause_section, effect_text, title_of
 from dashboard.views.overview import overview_report
 from dashboard.views.plan import (
     MOST_CAUSES,
-    cause_section,
     cause_view,
-    effect_text,
     plan_section,
     plan_text,
     plan_view,
     pool_section,
-    title_of,
 )
 from tests.analysis.whatif.pools import LARGER, pool_of
 from tests.builders import alike, document, fleet, replica

@@ -9,8 +9,8 @@ from dashboard.analysis.plan import plan_of
 from dashboard.fleet import ReplicaState
 from dashboard.views import pages
 from dashboard.views.blocks import Entries, View
+from dashboard.views.cause import PLAN
 from dashboard.views.overview import MAP, NUMBERS, POOLS, UNREAD, overview_report, pools_table
-from dashboard.views.plan import PLAN
 from dashboard.views.pool_text import pools_by_urgency
 from dashboard.views.scope import only_scope, scoped_title
 from dashboard.views.summary import is_consistent
