@@ -183,7 +183,7 @@ def read_fleet(
             sources[replica.document] = snapshot
     documents = {key: read_document(sources[key]) for key in sorted(sources)}
     used = {each.target.id: each for each in snapshots if each.traffic}
-    without_cache = {each.id for each in replicas if each.id in used and not _has_prefix_cache(each, documents)}
+    without_cache = {each.id for each in replicas if each.id in used and not has_prefix_cache(each, documents)}
     traffic = {key: _as_used(each.traffic) if key in without_cache else each.traffic for key, each in used.items()}
     counted = {key: _as_used(each.counted) if key in without_cache else each.counted for key, each in used.items()}
     return Fleet(
@@ -201,7 +201,7 @@ def read_fleet(
     )
 
 
-def _has_prefix_cache(replica: Replica, documents: Mapping[str, Document]) -> bool:
+def has_prefix_cache(replica: Replica, documents: Mapping[str, Document]) -> bool:
     """Return whether prefix caching is on, or not known to be off."""
     settings = documents[replica.document].settings if replica.document else {}
     return lookup_value(settings, PREFIX_CACHING) != NO

@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import missing_rate
-from dashboard.fleet.traffic import Traffic, ratio
+from dashboard.fleet.traffic import MINUTE, Traffic, ratio
 from dashboard.rules.findings import FAMILIES, Family, Finding
 
-MINUTE = 60.0  # seconds
 # Findings of these say that prefixes are not found: their replicas compute again what others have.
 _OF_PREFIXES = frozenset({Family.ROUTING, Family.STORES})
 
@@ -42,7 +41,7 @@ class Effect(NamedTuple):
     def avoidable_seconds(self) -> float | None:
         """Return an estimate of the seconds of prefill per request that these took: by their own seconds per token."""
         tokens, each = self.avoidable_tokens, self.affected.prefill_seconds_per_token
-        requests = ratio(self.affected.requests, self.affected.seconds / MINUTE)  # a minute
+        requests = self.affected.per_minute(self.affected.requests)
         return None if tokens is None or each is None or not requests else tokens * each / requests
 
     @property

@@ -229,6 +229,17 @@ def hit_rate(traffic: Traffic) -> str:
     return "unknown" if rate is None else share(rate)
 
 
+def missing_word(traffic: Traffic) -> str:
+    """Return why some traffic has no prefix hit rate in few words; empty where it has one."""
+    if traffic.hit_rate is not None:
+        return ""
+    if not traffic.seconds:
+        return "not read twice yet"
+    if traffic.queries is None or traffic.requests is None:
+        return "not counted" if traffic.refused else "unsupported"
+    return "not enough traffic"
+
+
 def missing_rate(traffic: Traffic) -> str:
     """Return why some traffic has no prefix hit rate; empty where it has one."""
     if traffic.hit_rate is not None:

@@ -20,6 +20,7 @@ RATIOS = (
     ("prefill_seconds", "prefills"),
 )
 SHARES = RATIOS[:2]  # of which the first is a part of the second
+MINUTE = 60.0  # seconds
 BOTH = 2  # reads: an increase needs them
 MOST_READS = 15  # of a window, about: with the default options one a minute
 SAME_START = 0.5  # seconds by which two spellings of one start may differ
@@ -102,6 +103,10 @@ class Traffic(NamedTuple):
         """Return the mean time to the first token, in seconds."""
         return ratio(self.first_token_seconds, self.first_tokens)
 
+    def per_minute(self, number: float | None) -> float | None:
+        """Return one of these numbers per minute of the window."""
+        return ratio(number, self.seconds / MINUTE)
+
     @property
     def prefill_seconds_per_token(self) -> float | None:
         """Return the seconds of prefill per token that was computed there, not found in a cache."""
@@ -115,6 +120,8 @@ def ratio(part: float | None, whole: float | None) -> float | None:
 def summed(parts: Iterable[Traffic]) -> Traffic:
     """Return the sums of engines; of one that does not report a counter the others count alone."""
     every = list(parts)
+    if len(every) == 1:  # most replicas have one engine
+        return every[0]
     sums = {
         name: sum(known) if (known := [own for each in every if (own := getattr(each, name)) is not None]) else None
         for name in COUNTERS

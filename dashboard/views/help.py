@@ -26,6 +26,7 @@ TERMS: Mapping[str, str] = {
     "prefix sharing": "Whether identical prompts hit the cache on every replica of the pool.",
     "share of replicas": "Replicas whose block hashes prove that they share prefixes with most of their pool; unknown "
     "counts as no.",
+    "prefix hit rate": "Prompt tokens that the prefix cache had, as a share of those looked up in a window.",
     "DP rank": "One data-parallel engine of a replica, with its own KV cache.",
     "KV cache group": "Layers of a model with the same kind of KV cache; a hybrid model has several groups.",
     "capacity": "Tokens of KV cache of an engine, or the requests of one length that fit at a time.",
@@ -47,9 +48,10 @@ TERMS: Mapping[str, str] = {
 }
 REPLICA, POOL, COHORT, LETTERS, REFERENCE = "replica", "pool", "cohort", "A ×14", "reference"
 SEVERITY, SUPPRESSED, PREFIXES, SHARE = "severity", "suppressed", "prefix sharing", "share of replicas"
+HIT_RATE = "prefix hit rate"
 RANK, CAPACITY, BASIS, REQUESTS, OUTLIER = "DP rank", "capacity", "basis", "requests", "outlier"
 ALL_TERMS = (
-    *(REPLICA, POOL, COHORT, LETTERS, REFERENCE, SEVERITY, SUPPRESSED, PREFIXES, SHARE),
+    *(REPLICA, POOL, COHORT, LETTERS, REFERENCE, SEVERITY, SUPPRESSED, PREFIXES, SHARE, HIT_RATE),
     *(RANK, CAPACITY, BASIS, REQUESTS, OUTLIER),
 )
 

@@ -1,0 +1,151 @@
+"""Traffic as cells and tables: what cohorts, replicas or engines did in one window, and why a rate is missing."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from dashboard.analysis.assembly import Fleet, has_prefix_cache
+from dashboard.analysis.effect import effect_of, spread_of
+from dashboard.fleet.formatting import NOT_KNOWN, duration, missing_rate, missing_word, share, short
+from dashboard.fleet.pieces import Link
+from dashboard.fleet.traffic import Traffic
+from dashboard.views.blocks import Cell, Table
+from dashboard.views.help import HIT_RATE as HIT_RATE_TERM
+from dashboard.views.table import Field, to_table
+
+CACHING_OFF = "caching off"
+# What programs read and tables sort by, by the key of the column: rates per minute, seconds, shares from 0 to 1.
+MEASURES: Mapping[str, Callable[[Traffic], float | None]] = {
+    "prefix_hit_rate": attrgetter("hit_rate"),
+    "requests_per_minute": lambda traffic: traffic.per_minute(traffic.requests),
+    "prompt_tokens_per_minute": lambda traffic: traffic.per_minute(traffic.prompt_tokens),
+    "first_token_seconds": attrgetter("first_token"),
+    "preemptions": attrgetter("preemptions"),
+    "waiting": attrgetter("waiting"),
+    "kv_usage": attrgetter("kv_usage"),
+    "external_hit_rate": attrgetter("external_hit_rate"),
+}
+DIGITS = 4  # after the point, for programs
+
+
+class TrafficRow(NamedTuple):
+    """What a row of traffic is of. `share` is its part of the prompt tokens of its pool.
+
+    `spread` is the lowest and the highest hit rate of its replicas. `is_off`: prefix caching is off by setting.
+    """
+
+    name: str
+    traffic: Traffic
+    link: Link | None = None
+    letter: str = ""
+    share: float | None = None
+    spread: tuple[float, float] | None = None
+    is_off: bool = False
+
+
+def rate_text(traffic: Traffic, *, is_off: bool = False) -> str:
+    """Return the prefix hit rate, else in few words why there is none: `62 %`, `0 %, caching off`."""
+    rate = traffic.hit_rate
+    if rate is None:
+        return CACHING_OFF if is_off else missing_word(traffic)
+    return f"{share(rate)}, {CACHING_OFF}" if is_off else share(rate)
+
+
+def rate_hint(traffic: Traffic) -> str:
+    """Return what the rate is of, or why there is none."""
+    if traffic.hit_rate is None:
+        return missing_rate(traffic)
+    return f"{short(traffic.hits)} of {short(traffic.queries)} prompt tokens in {duration(traffic.seconds)}"
+
+
+def _rate_cell(row: Any) -> Cell:
+    spread = getattr(row, "spread", None)
+    note = f"{share(spread[0])} to {share(spread[1])}" if spread and spread[0] != spread[1] else ""
+    return Cell(rate_text(row.traffic, is_off=row.is_off), note=note, hint=rate_hint(row.traffic))
+
+
+def _first_token_text(row: Any) -> str:
+    seconds = row.traffic.first_token
+    if seconds is None:
+        return "no requests" if row.traffic.first_tokens == 0 else _missing(row.traffic)
+    return f"{seconds * 1000:,.0f} ms" if seconds < 1 else f"{seconds:,.1f} s"
+
+
+def _missing(traffic: Traffic) -> str:
+    return "unsupported" if traffic.seconds else NOT_KNOWN
+
+
+def _number(key: str, title: str, text: Callable[[float], str] = "{:,.0f}".format) -> Field:
+    """Return the column of a measure, of any rows with `traffic`."""
+    measure = MEASURES[key]
+
+    def write(row: Any) -> str:
+        number = measure(row.traffic)
+        return _missing(row.traffic) if number is None else text(number)
+
+    return Field("", title, write, lambda row: _rounded(measure(row.traffic)), key=key, is_number=True)
+
+
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, DIGITS)
+
+
+def _requests_text(number: float) -> str:
+    return f"{number:,.1f}" if 0 < number < 10 else f"{number:,.0f}"  # noqa: PLR2004  a digit more of few
+
+
+_RATE = "prefix_hit_rate"
+HIT_RATE = Field(
+    "",
+    "Prefix hit rate",
+    _rate_cell,
+    lambda row: _rounded(row.traffic.hit_rate),
+    key=_RATE,
+    is_number=True,
+    term=HIT_RATE_TERM,
+)
+PROMPT_SHARE = Field("share", "Share of prompts", lambda row: share(row.share), missing=NOT_KNOWN, is_number=True)
+REQUESTS = _number("requests_per_minute", "Requests/min", _requests_text)
+PROMPT_TOKENS = _number("prompt_tokens_per_minute", "Prompt tokens/min", short)
+FIRST_TOKEN = Field(
+    "",
+    "Time to first token",
+    _first_token_text,
+    lambda row: _rounded(row.traffic.first_token),
+    key="first_token_seconds",
+    is_number=True,
+)
+PREEMPTIONS = _number("preemptions", "Preemptions")
+WAITING = _number("waiting", "Waiting")
+KV_USAGE = _number("kv_usage", "KV in use", share)
+EXTERNAL = _number("external_hit_rate", "External hit rate", share)
+WHY_NO_RATE = Field("", key="prefix_hit_rate_missing", value=lambda row: missing_rate(row.traffic))
+
+
+def traffic_of(fleet: Fleet, name: str, pool: str, replicas: Sequence[str], **more: Any) -> TrafficRow:
+    """Return the row of some replicas of a pool; `more` are its link and its letter."""
+    effect = effect_of(fleet, pool, replicas)
+    members = [fleet.by_id[each] for each in replicas]
+    is_off = bool(members) and not any(has_prefix_cache(each, fleet.documents) for each in members)
+    spread = spread_of(fleet, replicas) if len(replicas) > 1 else None
+    return TrafficRow(name, effect.affected, share=effect.prompt_share, spread=spread, is_off=is_off, **more)
+
+
+def traffic_table(rows: Iterable[TrafficRow], head: str, name: str, caption: str) -> Table:
+    """Return a row for each traffic, under the `head` of what they are of, in one window."""
+    known = list(rows)
+    fields = [
+        Field("name", head, lambda row: Cell(row.name, letter=row.letter), link=lambda row: row.link),
+        HIT_RATE,
+        *([PROMPT_SHARE] if any(row.share is not None for row in known) else []),
+        *(PROMPT_TOKENS, REQUESTS, FIRST_TOKEN, PREEMPTIONS, WAITING, KV_USAGE),
+        *([EXTERNAL] if any(row.traffic.external_queries for row in known) else []),
+        WHY_NO_RATE,
+    ]
+    return to_table(known, fields, name, caption, window_note(row.traffic for row in known))
+
+
+def window_note(parts: Iterable[Traffic]) -> str:
+    """Return which time the numbers are of; empty without any."""
+    seconds = max((each.seconds for each in parts), default=0.0)
+    return f"In the last {duration(seconds)}; waiting and KV in use: the most of a read." if seconds else ""
