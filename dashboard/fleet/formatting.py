@@ -246,9 +246,9 @@ def missing_rate(traffic: Traffic) -> str:
         return ""
     if not traffic.seconds:
         return "Not read twice yet."
-    if traffic.queries is None and traffic.refused:
-        return f"Not counted: {'; '.join(traffic.refused)}."
     if traffic.queries is None or traffic.requests is None:
+        if traffic.refused:
+            return f"Not counted: {'; '.join(traffic.refused)}."
         return "/metrics has no counters of the prefix cache or of requests."
     requests = f"{traffic.requests:,.0f} of {LEAST_REQUESTS} requests"
     tokens = f"{traffic.queries:,.0f} of {LEAST_TOKENS:,} prompt tokens"

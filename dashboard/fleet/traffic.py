@@ -17,13 +17,14 @@ RATIOS = (
     ("hits", "queries"),
     ("external_hits", "external_queries"),
     ("first_token_seconds", "first_tokens"),
-    ("prefill_seconds", "prefills"),
+    ("prefill_seconds", "computed_tokens"),
 )
 SHARES = RATIOS[:2]  # of which the first is a part of the second
 MINUTE = 60.0  # seconds
 BOTH = 2  # reads: an increase needs them
 MOST_READS = 15  # of a window, about: with the default options one a minute
 SAME_START = 0.5  # seconds by which two spellings of one start may differ
+SAME_SUM = 1e-9  # share of a sum that depends on the order of its parts: several API servers add their own
 
 
 class EngineCounts(NamedTuple):
@@ -31,7 +32,7 @@ class EngineCounts(NamedTuple):
 
     `queries` and `hits` are tokens of prompts that were looked up in the prefix cache, and found there; the external
     ones those of a connector. `first_tokens` and `prefills` are requests, with the seconds that they took together.
-    `kv_usage` is a share from 0 to 1. `refused` are metrics with a value that no counter can have.
+    `kv_usage` is a share from 0 to 1. `refused` says which metrics have values that no counter can have.
     """
 
     queries: float | None = None
@@ -134,8 +135,11 @@ def summed(parts: Iterable[Traffic]) -> Traffic:
 
 
 class _Read(NamedTuple):
+    """Counts at a time. `fell` are counters that were higher before in the same process."""
+
     at: float
     counts: EngineCounts
+    fell: tuple[str, ...] = ()
 
 
 class TrafficWindow:
@@ -158,15 +162,17 @@ class TrafficWindow:
         last = reads[-1] if reads else None
         if last is not None and at <= last.at:
             return
-        if last is not None and _is_other_process(last.counts, counts):
-            last = None
+        fell = _fell(last.counts, counts) if last is not None else ()
+        if last is not None and _is_other_process(last.counts, counts, fell):
+            last, fell = None, ()
             reads.clear()
         self._before = last
         if last is not None and len(reads) >= BOTH and last.at - reads[-2].at < self._seconds / MOST_READS:
             reads.pop()
             waiting, kv_usage = _most([last.counts, counts])
             counts = counts._replace(waiting=waiting, kv_usage=kv_usage)
-        reads.append(_Read(at, counts))
+            fell += last.fell
+        reads.append(_Read(at, counts, fell))
         while len(reads) > BOTH and reads[1].at <= at - self._seconds:
             reads.popleft()
 
@@ -181,18 +187,31 @@ class TrafficWindow:
 
 def _between(reads: Sequence[_Read]) -> Traffic:
     first, last = reads[0], reads[-1]
-    counters = zip(COUNTERS, _counters(first.counts), _counters(last.counts), strict=True)
-    rose = {name: None if low is None or high is None else high - low for name, low, high in counters}
-    refused = [f"{name} is no number that a counter can have" for name in last.counts.refused]
+    # Frontends list some counters only after the first request: one that is missing beside others is still 0.
+    least = None if first.counts.refused or first.counts.queries is None else 0.0
+    rose: dict[str, float | None] = {}
+    for name, low, high in zip(COUNTERS, _counters(first.counts), _counters(last.counts), strict=True):
+        start = least if low is None else low
+        rose[name] = None if start is None or high is None else max(high - start, 0.0)
+    refused = [*first.counts.refused, *last.counts.refused]
+    for name in (name for each in list(reads)[1:] for name in each.fell):
+        refused.append(f"{_words(name)} decreased without a restart")
+        rose[name] = None
     for part, whole in SHARES:
         if (one := rose[part]) is not None and (other := rose[whole]) is not None and one > other:
-            refused.append(f"{part} rose by more than {whole}")
+            refused.append(f"{_words(part)} rose by more than {_words(whole)}")
             rose[part] = rose[whole] = None
     for part, whole in RATIOS:
         if rose[part] is None or rose[whole] is None:
             rose[part] = rose[whole] = None
     waiting, kv_usage = _most([each.counts for each in reads])
-    return Traffic(last.at - first.at, **rose, waiting=waiting, kv_usage=kv_usage, refused=tuple(refused))
+    return Traffic(
+        last.at - first.at, **rose, waiting=waiting, kv_usage=kv_usage, refused=tuple(dict.fromkeys(refused))
+    )
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def _most(counts: Sequence[EngineCounts]) -> tuple[float | None, float | None]:
@@ -202,13 +221,20 @@ def _most(counts: Sequence[EngineCounts]) -> tuple[float | None, float | None]:
     return max(waiting, default=None), max(kv_usage, default=None)
 
 
-def _is_other_process(before: EngineCounts, after: EngineCounts) -> bool:
-    """Return whether an engine began to count anew: at another time, or some counter is lower."""
+def _fell(before: EngineCounts, after: EngineCounts) -> tuple[str, ...]:
+    """Return the counters that are lower than before."""
+    counters = zip(COUNTERS, _counters(before), _counters(after), strict=True)
+    return tuple(
+        name
+        for name, low, high in counters
+        if low is not None and high is not None and high < low and high < low * (1 - SAME_SUM)
+    )
+
+
+def _is_other_process(before: EngineCounts, after: EngineCounts, fell: Sequence[str]) -> bool:
+    """Return whether an engine began to count anew: at another time or, where none is known, as a counter fell."""
     start, other = before.counted_from, after.counted_from
-    if start is not None and other is not None and abs(start - other) > SAME_START:
-        return True
-    counters = zip(_counters(before), _counters(after), strict=True)
-    return any(high < low for low, high in counters if low is not None and high is not None)
+    return bool(fell) if start is None or other is None else abs(start - other) > SAME_START
 
 
 class ReplicaTraffic:

@@ -3,16 +3,21 @@
 Only the lines of these metrics are read; a page has some 590 others. Names and units: vllm/v1/metrics/loggers.py.
 """
 
+import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
+from dashboard.errors import UnreadableError
 from dashboard.fleet.traffic import EngineCounts
 from dashboard.vllm.metrics import MAX_ENGINES, without_ray
 
 MAX_COUNT = 2.0**53  # up to it a float holds every whole number; a larger count cannot be differenced
 MOST_LINES = 8 * MAX_ENGINES  # of one metric: a label that splits it, as `finished_reason` does, has some five values
 COMMENT = b"\n# "  # before each metric
+MAX_SHARE = 1.0
+SHARES = ("kv_usage",)  # fields whose values are shares
+MOST_SHOWN = 40  # bytes of a value that is refused
 ENGINE = re.compile(rb'[{,]engine="(\d{1,4})"')
 # The metric of each field, in the order of a page.
 METRICS = {
@@ -45,23 +50,32 @@ def read_counts(body: bytes) -> Mapping[int, EngineCounts]:
 def collect_counts(samples: Iterable[CountSample]) -> Mapping[int, EngineCounts]:
     """Return the counts of samples by DP rank. Series of one engine, such as those by reason, are added.
 
-    A value that is no finite number from 0 to MAX_COUNT is refused, and all of its metric. Engines beyond MAX_ENGINES
-    are left out.
+    A metric with a value that is no finite number from 0 to MAX_COUNT (SHARES: to 1) is refused. So are all samples
+    of too many series or engines, or of no engine: rank 0 alone then has the reason.
     """
+    try:
+        return _collected(samples)
+    except UnreadableError as error:
+        return {0: EngineCounts(refused=(error.detail,))}
+
+
+def _collected(samples: Iterable[CountSample]) -> Mapping[int, EngineCounts]:
     found: dict[int, dict[str, float]] = {}
-    refused: dict[int, list[str]] = {}
+    refused: dict[int, dict[str, str]] = {}  # sentences by the field that is left out
     for name, engine, text in samples:
         own = found.get(engine)
         if own is None:
             if len(found) == MAX_ENGINES:
-                continue
+                raise UnreadableError("schema", f"/metrics has counters of more than {MAX_ENGINES:,} engines")
             own = found[engine] = {}
         value = _number(text)
-        if value is None:
-            refused.setdefault(engine, []).append(METRICS[name])
-        else:
-            own[name] = own[name] + value if name in own else value
-    return {engine: _counts(own, refused.get(engine, ())) for engine, own in found.items()}
+        own[name] = own[name] + value if name in own else value
+        most = MAX_SHARE if name in SHARES else MAX_COUNT
+        if not own[name] <= most:  # NaN is not
+            shown = text[:MOST_SHOWN].decode(errors="replace")
+            sentence = f"{METRICS[name]} is {shown!r}, expected 0 to {most:,.0f}"
+            refused.setdefault(engine, {}).setdefault(name, sentence)
+    return {engine: _counts(own, refused.get(engine, {})) for engine, own in found.items()}
 
 
 def _samples(page: bytes) -> Iterator[CountSample]:
@@ -73,11 +87,15 @@ def _samples(page: bytes) -> Iterator[CountSample]:
             start = page.find(mark, 0, place)
         # The next metric is after the comments of this one: sum and count of a histogram are in any order.
         place = limit = max(page.rfind(COMMENT, place, max(start, 0)), place)
-        while start >= 0 and left:
+        while start >= 0:
+            if not left:
+                raise UnreadableError("schema", f"/metrics has more than {MOST_LINES:,} series of {METRICS[name]}")
             end = page.find(b"\n", start + 1)
             labels, _, text = page[start + 1 : end if end >= 0 else len(page)].rpartition(b"} ")
-            if engine := ENGINE.search(labels):
-                yield name, int(engine[1]), text.partition(b" ")[0]  # a timestamp may follow
+            engine = ENGINE.search(labels)
+            if engine is None:
+                raise UnreadableError("schema", f"/metrics has {METRICS[name]} without a DP rank")
+            yield name, int(engine[1]), text.partition(b" ")[0]  # a timestamp may follow
             # Up to the next comments: in a histogram other series are between those of two engines.
             if limit < end:
                 found = page.find(COMMENT, end)
@@ -86,16 +104,16 @@ def _samples(page: bytes) -> Iterator[CountSample]:
             left -= 1
 
 
-def _counts(found: Mapping[str, float], refused: Collection[str]) -> EngineCounts:
-    kept = {name: value for name, value in found.items() if METRICS[name] not in refused} if refused else found
-    return EngineCounts(**kept, refused=tuple(dict.fromkeys(refused)))
+def _counts(found: Mapping[str, float], refused: Mapping[str, str]) -> EngineCounts:
+    kept = {name: value for name, value in found.items() if name not in refused} if refused else found
+    return EngineCounts(**kept, refused=tuple(refused.values()))
 
 
-def _number(text: bytes) -> float | None:
-    """Return the value of a sample; None for what no counter can have."""
+def _number(text: bytes) -> float:
+    """Return the value of a sample; NaN for what no counter can have."""
     try:
         number = float(text)
     except ValueError:
-        return None
-    # Of many counters the value is 0: one object for all of them.
-    return (number or 0.0) if 0 <= number <= MAX_COUNT else None
+        return math.nan
+    # Of many counters the value is 0: one object for all of them. float() reads 1_000, too.
+    return (number or 0.0) if number >= 0 and b"_" not in text else math.nan

@@ -78,9 +78,48 @@ def test_more_hits_than_queries_are_refused_in_a_sentence() -> None:
     assert found == Traffic(60, requests=3, refused=("hits rose by more than queries",))
 
 
+def test_a_counter_that_decreases_in_one_process_is_refused_in_a_sentence() -> None:
+    window = _window(
+        (0, _counts(100, 90, requests=100, counted_from=1000)),
+        (60, _counts(150, 50, requests=150, counted_from=1000.2)),
+        (120, _counts(200, 170, requests=200, counted_from=1000)),
+        seconds=100,
+    )
+    assert window.traffic() == Traffic(120, requests=100, refused=("hits decreased without a restart",))
+    window.add(180, _counts(400, 250, requests=300, counted_from=1000))
+    assert window.traffic() == Traffic(120, queries=250, hits=200, requests=150)
+
+
+def test_the_last_digit_of_a_sum_is_no_restart() -> None:
+    found = _window(
+        (0, EngineCounts(first_token_seconds=0.3, first_tokens=3)),
+        (60, EngineCounts(first_token_seconds=0.1 + 0.2 - 5e-17, first_tokens=3)),
+    ).traffic()
+    assert found == Traffic(60, first_token_seconds=0, first_tokens=0)
+
+
+def test_values_that_were_refused_at_either_end_of_the_window_are_named() -> None:
+    bad = EngineCounts(requests=5, refused=("queries is 'NaN'",))
+    good = _counts(10, 1, requests=9)
+    assert _window((0, bad), (60, good)).traffic() == Traffic(60, requests=4, refused=bad.refused)
+    assert _window((0, good), (60, bad._replace(requests=10))).traffic() == Traffic(60, requests=1, refused=bad.refused)
+
+
 def test_a_ratio_needs_both_of_its_counters() -> None:
-    found = _window((0, EngineCounts(queries=1)), (60, EngineCounts(queries=9, requests=5))).traffic()
-    assert found == Traffic(60)
+    found = _window((0, EngineCounts(queries=1, requests=1)), (60, EngineCounts(queries=9, requests=5))).traffic()
+    assert found == Traffic(60, requests=4)
+
+
+def test_a_counter_that_is_listed_after_the_first_request_began_at_0() -> None:
+    first, second = EngineCounts(queries=0, hits=0), EngineCounts(queries=70, hits=60, requests=5)
+    assert _window((0, first), (60, second)).traffic() == Traffic(60, queries=70, hits=60, requests=5)
+
+
+def test_counters_that_were_all_missing_or_refused_at_first_are_unknown() -> None:
+    second = EngineCounts(queries=70, hits=60, requests=5)
+    assert _window((0, EngineCounts(running=1)), (60, second)).traffic() == Traffic(60)
+    refused = EngineCounts(queries=10, hits=5, refused=("requests is 'NaN'",))
+    assert _window((0, refused), (60, second)).traffic() == Traffic(60, queries=60, hits=55, refused=refused.refused)
 
 
 def test_a_hit_rate_needs_enough_requests_and_tokens() -> None:

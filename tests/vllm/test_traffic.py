@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from dashboard.fleet.traffic import EngineCounts, Traffic, TrafficWindow, summed
-from dashboard.vllm.traffic import MAX_COUNT, read_counts
+from dashboard.vllm.metrics import MAX_ENGINES
+from dashboard.vllm.traffic import MAX_COUNT, MOST_LINES, read_counts
 
 CAPTURES = Path(__file__).parents[1] / "traffic"
 CASES = sorted(each.parent for each in CAPTURES.glob("*/*/told.json"))
@@ -64,11 +65,48 @@ def _page(value: str, metric: str = "vllm:prefix_cache_hits_total") -> bytes:
     )
 
 
-@pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf", "-1", "1e308", "0x10", "", "many", str(2 * MAX_COUNT)])
+@pytest.mark.parametrize(
+    "value", ["NaN", "+Inf", "-Inf", "-1", "1e308", "0x10", "1_000", "", "many", "١", "9" * 500, str(2 * MAX_COUNT)]
+)
 def test_a_value_that_no_counter_can_have_is_refused_by_name(value: str) -> None:
     counts = read_counts(_page(value))[0]
     assert (counts.queries, counts.hits) == (100, None)
-    assert counts.refused == ("vllm:prefix_cache_hits_total",)
+    assert counts.refused == (f"vllm:prefix_cache_hits_total is {value[:40]!r}, expected 0 to 9,007,199,254,740,992",)
+
+
+def test_a_share_above_one_is_refused() -> None:
+    counts = read_counts(_page("57", "vllm:kv_cache_usage_perc"))[0]
+    assert (counts.queries, counts.kv_usage) == (100, None)
+    assert counts.refused == ("vllm:kv_cache_usage_perc is '57', expected 0 to 1",)
+
+
+def test_a_sum_of_series_that_no_counter_can_have_is_refused() -> None:
+    line = b'vllm:prefix_cache_hits_total{engine="0"} %d\n' % MAX_COUNT
+    assert read_counts(line)[0].hits == MAX_COUNT
+    assert read_counts(line * 2)[0].hits is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "sentence"),
+    [
+        (
+            [f'vllm:prefix_cache_hits_total{{engine="{engine}"}} 1' for engine in range(MAX_ENGINES + 1)],
+            "/metrics has counters of more than 1,024 engines",
+        ),
+        (
+            ['vllm:prefix_cache_hits_total{engine="no"} 1'],
+            "/metrics has vllm:prefix_cache_hits_total without a DP rank",
+        ),
+        (['vllm:prefix_cache_hits_total{model="m"} 1'], "/metrics has vllm:prefix_cache_hits_total without a DP rank"),
+        (
+            ['vllm:prefix_cache_hits_total{engine="0"} 1'] * (MOST_LINES + 1),
+            "/metrics has more than 8,192 series of vllm:prefix_cache_hits_total",
+        ),
+    ],
+)
+def test_a_page_with_series_that_no_server_can_have_is_refused_as_a_whole(lines: list[str], sentence: str) -> None:
+    page = "\n".join(['vllm:prefix_cache_queries_total{engine="0"} 9', *lines]).encode()
+    assert read_counts(page) == {0: EngineCounts(refused=(sentence,))}
 
 
 def test_a_name_that_is_missing_is_not_zero() -> None:

@@ -1,0 +1,147 @@
+"""Hit rates of live servers are vLLM's own counters to the token, whatever serves them."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from dashboard.analysis.assembly import Fleet
+from tests.live.servers import Kind, Server, running
+from tests.live.traffic import DETAILS, PREFIX, Usage, counted, in_turn, prompts, send, settled, watching
+from tests.serving import free_port, wait_for
+
+pytestmark = [pytest.mark.vllm, pytest.mark.vllm_033]
+POOL = ("--served-model-name", "chat", *DETAILS)
+GROUPS = 3
+COUNTERS = {
+    "queries": "vllm:prefix_cache_queries_total",
+    "hits": "vllm:prefix_cache_hits_total",
+    "prompt_tokens": "vllm:prompt_tokens_total",
+    "requests": "vllm:request_success_total",
+}
+ALIKE = (Kind("one", "llama", POOL), Kind("another", "llama", POOL))
+UNCACHED = Kind("uncached", "llama", (*POOL, "--no-enable-prefix-caching"))
+
+
+class Watched(NamedTuple):
+    """The fleet after some requests; by name of the server what its answers said and by how much its counters rose."""
+
+    fleet: Fleet
+    usage: Mapping[str, Usage]
+    rose: Mapping[str, Mapping[str, float]]
+
+    def of(self, name: str) -> str:
+        """The id of a replica."""
+        return next(each.id for each in self.fleet.replicas if each.name == name)
+
+
+def _watched(servers: list[Server], number: int, first: int = 0) -> Watched:
+    """Send requests to servers in turn, and read what the dashboard has of them; `first`: with other prompts."""
+    with watching(servers) as collector:
+        before = {
+            each.kind.name: {name: counted(each, metric) for name, metric in COUNTERS.items()} for each in servers
+        }
+        usage = send(prompts(number, GROUPS, first), in_turn(servers))
+        fleet = settled(collector)
+        rose = {
+            each.kind.name: {
+                name: counted(each, metric) - before[each.kind.name][name] for name, metric in COUNTERS.items()
+            }
+            for each in servers
+        }
+    return Watched(fleet, {each.kind.name: usage[each.url] for each in servers}, rose)
+
+
+@pytest.fixture(scope="module")
+def servers(venv: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
+    with running([*ALIKE, UNCACHED], venv, tmp_path_factory.mktemp("vllm")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def alike(servers: list[Server]) -> Watched:
+    """Two equal servers behind a round-robin."""
+    return _watched(servers[: len(ALIKE)], 60)
+
+
+def test_each_replica_has_the_tokens_that_its_own_counters_and_its_answers_have(alike: Watched) -> None:
+    for name, rose in alike.rose.items():
+        found, usage = alike.fleet.traffic_of([alike.of(name)]), alike.usage[name]
+
+        assert {each: getattr(found, each) for each in COUNTERS} == rose
+        assert (found.requests, found.queries, found.hits) == usage
+        assert found.refused == ()
+
+
+def test_the_rate_of_the_pool_is_the_ratio_of_the_sums(alike: Watched) -> None:
+    found = alike.fleet.traffic_of(each.id for each in alike.fleet.replicas)
+    queries = sum(each["queries"] for each in alike.rose.values())
+    hits = sum(each["hits"] for each in alike.rose.values())
+
+    assert found.hit_rate == hits / queries
+    assert hits == (60 - 2 * GROUPS) * PREFIX  # each server computes the prefix of each group once
+
+
+@pytest.fixture(scope="module")
+def one_uncached(servers: list[Server]) -> Watched:
+    """The same two, and one without prefix caching."""
+    return _watched(servers, 90, 100)
+
+
+def test_without_prefix_caching_every_prompt_token_is_a_query_without_a_hit(one_uncached: Watched) -> None:
+    found, usage = one_uncached.fleet.traffic_of([one_uncached.of("uncached")]), one_uncached.usage["uncached"]
+
+    assert one_uncached.rose["uncached"]["queries"] == 0
+    assert (found.queries, found.hits, found.hit_rate) == (usage.prompt_tokens, 0, 0)
+
+
+def test_the_rate_of_the_pool_counts_the_prompts_of_the_uncached_one(one_uncached: Watched) -> None:
+    found = one_uncached.fleet.traffic_of(each.id for each in one_uncached.fleet.replicas)
+    whole = [sum(column) for column in zip(*one_uncached.usage.values(), strict=True)]
+
+    assert (found.requests, found.queries, found.hits) == tuple(whole)
+    assert found.hit_rate == whole[2] / whole[1]
+
+
+SEVERAL = (
+    Kind("ranks", "llama", (*POOL, "--data-parallel-size", "2"), {"VLLM_CPU_SIM_MULTI_NUMA": "1"}),
+    Kind("api-servers", "llama", (*POOL, "--api-server-count", "2")),
+    Kind("rust", "llama_tokenizer", ("--served-model-name", "chat"), {"VLLM_USE_RUST_FRONTEND": "1"}),
+)
+
+
+@pytest.mark.parametrize("kind", SEVERAL, ids=lambda each: each.name)
+def test_engines_and_frontends_are_summed_to_the_token(kind: Kind, venv: Path, tmp_path: Path) -> None:
+    with running([kind], venv, tmp_path) as servers:
+        watched = _watched(servers, 40)
+    found, usage = watched.fleet.traffic_of([watched.of(kind.name)]), watched.usage[kind.name]
+
+    assert {each: getattr(found, each) for each in COUNTERS} == watched.rose[kind.name]
+    assert (found.requests, found.prompt_tokens) == usage[:2]
+    assert found.hit_rate == watched.rose[kind.name]["hits"] / watched.rose[kind.name]["queries"]
+    if DETAILS[0] in kind.options:
+        assert found.hits == usage.cached_tokens
+    ranks = watched.fleet.traffic[watched.of(kind.name)]
+    assert len(ranks) == (2 if kind.name == "ranks" else 1)
+    assert all(each.requests for each in ranks.values())
+
+
+def test_a_restart_begins_the_window_anew(venv: Path, tmp_path: Path) -> None:
+    kind = Kind("restarted", "llama", POOL, port=free_port())
+    with ExitStack() as first:
+        (server,) = first.enter_context(running([kind], venv, tmp_path))
+        with watching([server]) as collector:
+            send(prompts(30, GROUPS), in_turn([server]))
+            ((before,),) = (each.values() for each in settled(collector).traffic.values())
+            first.close()
+            wait_for(lambda: not collector.fleet.traffic)
+            with running([kind], venv, tmp_path) as (again,):
+                wait_for(lambda: bool(collector.fleet.traffic))
+                usage = send(prompts(5, 1), in_turn([again]))[again.url]
+                ((after,),) = (each.values() for each in settled(collector).traffic.values())
+
+    assert (before.requests, before.is_enough) == (30, True)
+    assert (after.requests, after.queries, after.hits) == usage
+    assert after.hit_rate is None

@@ -1,0 +1,95 @@
+"""Requests with shared prefixes to live servers, what their answers say, and the dashboard that reads counters."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import httpx2
+from prometheus_client.parser import text_string_to_metric_families
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.config import Options
+from dashboard.service import Collector
+from tests.live.servers import ANSWER_SECONDS, Server
+from tests.serving import wait_for
+
+DETAILS = ("--enable-prompt-tokens-details",)  # answers then have `cached_tokens`
+PREFIX, REST = 512, 70  # tokens; a block of vLLM for CPUs has 128
+SETTLING_POLLS = 6  # of a second each: the counters of an engine follow its last step, and are read in every other poll
+
+
+class Usage(NamedTuple):
+    """The sums of `usage` in the answers to some requests, in tokens."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+
+
+def prompts(number: int, groups: int, first: int = 0) -> list[list[int]]:
+    """Return different prompts; those of one group begin with the same PREFIX tokens. `first` (to 100): others."""
+    return [
+        [first + each % groups + 3 * place % 900 for place in range(PREFIX)]
+        + [(17 * (first + each) + place) % 1000 for place in range(REST)]
+        for each in range(number)
+    ]
+
+
+def in_turn(servers: Sequence[Server]) -> Callable[[Sequence[int]], Server]:
+    """Return a router that gives each server the next request, as round-robin does."""
+    turn = iter(range(10**9))
+    return lambda _prompt: servers[next(turn) % len(servers)]
+
+
+def send(wanted: Iterable[list[int]], route: Callable[[list[int]], Server]) -> Mapping[str, Usage]:
+    """Send prompts one after another, so that each can find the blocks of those before; return the usage by server."""
+    usages: dict[str, Usage] = {}
+    models: dict[str, str] = {}
+    with httpx2.Client(timeout=ANSWER_SECONDS, trust_env=False) as client:
+        for prompt in wanted:
+            server = route(prompt)
+            url = server.url
+            models[url] = models.get(url) or server.json("/v1/models")["data"][0]["id"]
+            body = {"model": models[url], "prompt": prompt, "max_tokens": 2, "temperature": 0, "ignore_eos": True}
+            answer = client.post(f"{url}/v1/completions", json={**body, "detokenize": False})
+            usage = answer.raise_for_status().json()["usage"]
+            cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+            before = usages.get(url, Usage())
+            usages[url] = Usage(
+                before.requests + 1, before.prompt_tokens + usage["prompt_tokens"], before.cached_tokens + cached
+            )
+    return usages
+
+
+def counted(server: Server, name: str) -> float:
+    """Return the sum of all series of a counter of vLLM, as the parser of the Prometheus client reads it."""
+    families = text_string_to_metric_families(server.get("/metrics").text)
+    return sum(sample.value for family in families for sample in family.samples if sample.name == name)
+
+
+@contextmanager
+def watching(servers: Sequence[Server], router: str | None = None, **more: Any) -> Iterator[Collector]:
+    """Run the dashboard's collector, which reads counters in each poll of a second; yield it after the first one."""
+    targets = [{"url": each.url, "labels": {"name": each.kind.name}} for each in servers]
+    options = {
+        "targets": targets,
+        "poll": {"interval_seconds": 1},
+        "traffic": {"interval_seconds": 1},
+        "history": {"enabled": False},
+        "pools": {"*": {"router": router}} if router else {},
+        **more,
+    }
+    collector = Collector(Options.model_validate(options))
+    collector.start()
+    try:
+        wait_for(lambda: collector.progress.polls > 0)
+        yield collector
+    finally:
+        collector.stop()
+
+
+def settled(collector: Collector) -> Fleet:
+    """Return the fleet as it is when the counters of requests that were answered have been read."""
+    enough = collector.progress.polls + SETTLING_POLLS
+    wait_for(lambda: collector.progress.polls >= enough)
+    return collector.fleet
