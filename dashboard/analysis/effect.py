@@ -12,6 +12,9 @@ from dashboard.fleet.formatting import missing_rate
 from dashboard.fleet.traffic import MINUTE, Traffic, ratio
 from dashboard.rules.findings import FAMILIES, Family, Finding
 
+# One replica with more than this share of the tokens decides the rate of three or more; of two one always has half.
+DOMINANT_SHARE = 0.5
+LEAST_DOMINATED = 3
 # Findings of these say that prefixes are not found: their replicas compute again what others have.
 _OF_PREFIXES = frozenset({Family.ROUTING, Family.STORES})
 
@@ -90,3 +93,16 @@ def spread_of(fleet: Fleet, replicas: Iterable[str]) -> tuple[float, float] | No
     """Return the lowest and the highest hit rate of some replicas; None where none has enough traffic."""
     rates = [rate for each in replicas if (rate := fleet.traffic_of([each]).hit_rate) is not None]
     return (min(rates), max(rates)) if rates else None
+
+
+def dominant_of(fleet: Fleet, replicas: Collection[str]) -> tuple[str, float] | None:
+    """Return the replica that decides the hit rate of these, and its share of their queried tokens; None without one.
+
+    It may serve most requests, or report wrong counters.
+    """
+    queries = {each: fleet.traffic_of([each]).queries or 0.0 for each in replicas}
+    total = sum(queries.values())
+    if len(replicas) < LEAST_DOMINATED or not total:
+        return None
+    most = max(queries, key=queries.__getitem__)
+    return (most, queries[most] / total) if queries[most] > DOMINANT_SHARE * total else None

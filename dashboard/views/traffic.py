@@ -5,7 +5,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from dashboard.analysis.assembly import Fleet, has_prefix_cache
-from dashboard.analysis.effect import effect_of, spread_of
+from dashboard.analysis.effect import dominant_of, effect_of, spread_of
 from dashboard.fleet.formatting import NOT_KNOWN, duration, missing_rate, missing_word, share, short
 from dashboard.fleet.pieces import Link
 from dashboard.fleet.traffic import Traffic
@@ -31,7 +31,8 @@ DIGITS = 4  # after the point, for programs
 class TrafficRow(NamedTuple):
     """What a row of traffic is of. `share` is its part of the prompt tokens of its pool.
 
-    `spread` is the lowest and the highest hit rate of its replicas. `is_off`: prefix caching is off by setting.
+    `spread` is the lowest and the highest hit rate of its replicas, `dominant` the one that decides the rate of all,
+    with its share of the queried tokens. `is_off`: prefix caching is off by setting.
     """
 
     name: str
@@ -40,6 +41,7 @@ class TrafficRow(NamedTuple):
     letter: str = ""
     share: float | None = None
     spread: tuple[float, float] | None = None
+    dominant: tuple[str, float] | None = None
     is_off: bool = False
 
 
@@ -60,8 +62,10 @@ def rate_hint(traffic: Traffic) -> str:
 
 def _rate_cell(row: Any) -> Cell:
     spread = getattr(row, "spread", None)
-    note = f"{share(spread[0])} to {share(spread[1])}" if spread and spread[0] != spread[1] else ""
-    return Cell(rate_text(row.traffic, is_off=row.is_off), note=note, hint=rate_hint(row.traffic))
+    notes = [f"{share(spread[0])} to {share(spread[1])}"] if spread and spread[0] != spread[1] else []
+    if dominant := getattr(row, "dominant", None):
+        notes.append(f"{dominant[0]} has {share(dominant[1])} of the tokens")
+    return Cell(rate_text(row.traffic, is_off=row.is_off), note=", ".join(notes), hint=rate_hint(row.traffic))
 
 
 def _first_token_text(row: Any) -> str:
@@ -128,7 +132,16 @@ def traffic_of(fleet: Fleet, name: str, pool: str, replicas: Sequence[str], **mo
     members = [fleet.by_id[each] for each in replicas]
     is_off = bool(members) and not any(has_prefix_cache(each, fleet.documents) for each in members)
     spread = spread_of(fleet, replicas) if len(replicas) > 1 else None
-    return TrafficRow(name, effect.affected, share=effect.prompt_share, spread=spread, is_off=is_off, **more)
+    most = dominant_of(fleet, replicas)
+    return TrafficRow(
+        name,
+        effect.affected,
+        share=effect.prompt_share,
+        spread=spread,
+        dominant=(fleet.names[most[0]], most[1]) if most else None,
+        is_off=is_off,
+        **more,
+    )
 
 
 def traffic_table(rows: Iterable[TrafficRow], head: str, name: str, caption: str) -> Table:

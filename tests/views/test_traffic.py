@@ -89,3 +89,13 @@ def test_prefix_caching_that_is_off_on_every_replica_is_marked() -> None:
 
     assert traffic_of(built, "B", "chat", ids[:2]).is_off
     assert not traffic_of(built, "all", "chat", ids).is_off
+
+
+def test_a_replica_that_decides_the_rate_of_its_cohort_is_named() -> None:
+    members = alike("chat", 4, document())
+    built = with_traffic(fleet(members, [document()]), {members[0].id: traffic(0.5, requests=100_000)}, 0.5)
+    row = traffic_of(built, "A", "chat", [each.id for each in members])
+
+    assert cell(row, "Prefix hit rate").note == f"{members[0].name} has 99 % of the tokens"
+    assert not cell(traffic_of(built, "B", "chat", [each.id for each in members[:2]]), "Prefix hit rate").note
+    assert not cell(traffic_of(built, "C", "chat", [each.id for each in members[1:]]), "Prefix hit rate").note
