@@ -30,6 +30,7 @@ PORT = 8501  # Streamlit's own
 ADDRESS = "127.0.0.1"
 DEMO_NAME = "demo"
 DEMO_INTERVAL_SECONDS = 5
+DEMO_WINDOW_SECONDS = 120  # of traffic: a hit rate is seen to mend
 DEMO_PROBE_TIMEOUT_SECONDS = 2  # one slow replica must not delay the first page
 RESTART_TEXT = re.compile(r"(?P<address>127(?:\.\d{1,3}){3}):(?P<seconds>\d{1,6}):(?P<changes>.+)")
 
@@ -116,6 +117,7 @@ def _demo_options(folder: Path, targets: list[dict[str, object]]) -> Path:
         "file_sd": [{"files": ["targets.json"]}],
         "suppressions_file": "suppressions.yaml",
         "poll": {"interval_seconds": DEMO_INTERVAL_SECONDS, "probe_timeout_seconds": DEMO_PROBE_TIMEOUT_SECONDS},
+        "traffic": {"interval_seconds": DEMO_INTERVAL_SECONDS, "window_seconds": DEMO_WINDOW_SECONDS},
     }
     config.write_text(yaml.safe_dump(options, sort_keys=False))
     return config

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -13,9 +13,10 @@ from uuid import UUID
 
 from dashboard.demo.describe import Behaviour, DemoReplica, Speaks
 from dashboard.demo.hashing import fingerprint
-from dashboard.demo.memory import capacities
-from dashboard.demo.pages import JSON, RenderedPages
+from dashboard.demo.memory import Capacity, capacities
+from dashboard.demo.pages import JSON, RenderedPages, engine_slot
 from dashboard.demo.provider import PATHS, full_page, page_name
+from dashboard.demo.traffic import EngineLoad, engine_load
 from vllm_fleet_provider.shared.digests import EngineDigests, digest_answer
 from vllm_fleet_provider.shared.inference_config import InferenceConfigReply
 
@@ -46,22 +47,26 @@ UNAUTHORIZED = DemoAnswer(401, JSON, b'{"error":"Unauthorized"}')
 
 @dataclass(frozen=True, slots=True)
 class DemoProcess:
-    """A replica since its last start. `slots` are the values of its pages that do not change with time."""
+    """A replica since its last start. `slots` are the values of its pages that do not change with time.
+
+    `loads` are the requests to each engine.
+    """
 
     replica: DemoReplica
     rendered: RenderedPages
     started_at: float
     slots: Mapping[str, bytes]
+    loads: Sequence[EngineLoad]
 
     @classmethod
     def start(cls, replica: DemoReplica, rendered: RenderedPages, at: float) -> DemoProcess:
         """Start a replica at a time, in seconds since 1970, with the pages of its configuration."""
-        identity = _identity(replica, at)
-        held = _capacity(replica, rendered.config) | _engines(
-            replica, rendered.config, identity["instance_id"].decode()
-        )
-        slots = identity | held
-        return cls(replica, rendered, at, slots | _digests(rendered, slots))
+        config, identity = rendered.config, _identity(replica, at)
+        held = capacities(replica, config)
+        engines = _engines(replica, config, held, identity["instance_id"].decode())
+        slots = identity | _capacity(config, held) | engines
+        loads = [engine_load(replica, config, own, replica.dp_rank + index) for index, own in enumerate(held)]
+        return cls(replica, rendered, at, slots | _digests(rendered, slots), loads)
 
     def answer(self, method: str, path: str, authorization: str | None, now: float, query: str = "") -> DemoAnswer:
         """Return the answer to a request without body; `path` is without its query."""
@@ -81,23 +86,16 @@ class DemoProcess:
         return DemoAnswer(200, page.content_type, body[: len(body) // 2] if behaviour is Behaviour.HALF else body)
 
     def counters(self, now: float) -> dict[str, bytes]:
-        """Return the counters, which grow at a steady rate, and the gauges."""
+        """Return the counters and gauges of each engine; those of the first have names without a prefix."""
         replica, uptime = self.replica, max(now - self.started_at, 0.0)
-        requests = int(uptime * (1 + replica.draw("requests", 40)) / 10)
-        prompt = requests * (900 + replica.draw("prompt", 600))
-        running = replica.draw(f"running {int(now)}", 24)
-        values = {
-            "requests": requests,
-            "prompt_tokens": prompt,
-            "prefix_queries": prompt,
-            "prefix_hits": prompt * (35 + replica.draw("hits", 30)) // 100,
-            "generation_tokens": requests * (150 + replica.draw("generation", 200)),
-            "cpu_seconds": round(40 + uptime / 3, 2),
-            "running": running,
-            "kv_cache_usage": running / 32,
-        }
+        values: dict[str, float] = {"cpu_seconds": round(40 + uptime / 3, 2)}
+        load = 0.0
+        for index, engine in enumerate(self.loads):
+            counts = engine.counts(uptime, replica.draw(f"running {index} {int(now)}", 100) / 100)
+            values |= {engine_slot(index, name): value for name, value in counts.items()}
+            load += counts["running"]
         counted = {name: _number(value).encode() for name, value in values.items()}
-        return counted | {"load": str(running).encode(), "now": str(int(now)).encode()}
+        return counted | {"load": str(int(load)).encode(), "now": str(int(now)).encode()}
 
 
 def _identity(replica: DemoReplica, at: float) -> dict[str, bytes]:
@@ -115,7 +113,7 @@ def _identity(replica: DemoReplica, at: float) -> dict[str, bytes]:
         "cache_key": digest[:5].hex(),
         "started_at": _number(at),
         "started_iso": datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "created": _number(at + 19 + replica.draw("loading", 40)),  # weights are loaded before metrics exist
+        "created": _number(at + replica.draw("created", 1000) / 1000),
         "master_port": 29_501,
     }
     for name in ("master_port", "coord_store_port", "side_channel_port"):
@@ -125,9 +123,9 @@ def _identity(replica: DemoReplica, at: float) -> dict[str, bytes]:
     return {name: str(value).encode() for name, value in values.items()}
 
 
-def _capacity(replica: DemoReplica, config: Mapping[str, Any]) -> dict[str, bytes]:
+def _capacity(config: Mapping[str, Any], engines: Sequence[Capacity]) -> dict[str, bytes]:
     """Return what the API server reports: the blocks of all its engines, and tokens and requests of the first."""
-    first, *others = capacities(replica, config)
+    first, *others = engines
     blocks = first.num_gpu_blocks + sum(other.num_gpu_blocks for other in others)
     naive = blocks * config["cache_config"]["block_size"]
     values = {
@@ -140,12 +138,14 @@ def _capacity(replica: DemoReplica, config: Mapping[str, Any]) -> dict[str, byte
     return {name: str(value).encode() for name, value in values.items()}
 
 
-def _engines(replica: DemoReplica, config: Mapping[str, Any], process: str) -> dict[str, bytes]:
+def _engines(
+    replica: DemoReplica, config: Mapping[str, Any], engines: Sequence[Capacity], process: str
+) -> dict[str, bytes]:
     """Return the rank, capacity and fingerprint of each engine, as JSON."""
     values: dict[str, object] = {}
     digests = set()
     variables = dict(replica.configuration.environment)
-    for index, held in enumerate(capacities(replica, config)):
+    for index, held in enumerate(engines):
         rank = replica.dp_rank + index
         hashes = fingerprint(config["cache_config"], variables, f"{replica.seed} {replica.address} {process} {rank}")
         own = (

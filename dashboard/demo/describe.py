@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 Value: TypeAlias = bool | int | float | str | tuple[int | str, ...] | None
 
@@ -80,6 +80,35 @@ class Configuration:
     environment: tuple[tuple[str, str], ...] = ()
 
 
+class Prefixes(NamedTuple):
+    """A `share` of all requests: each begins with one of `number` prefixes that a router keeps on one engine."""
+
+    share: float
+    number: int
+    tokens: int
+    own_tokens: int  # of a prompt, after the prefix
+
+
+class Workload(NamedTuple):
+    """The requests of a pool of `engines`, and its router. The prefixes in most use are first.
+
+    A router by prefix hash computes those of an algorithm (None: of any with a fixed root) and a block size.
+    """
+
+    per_minute: float = 0.0  # requests, to one engine
+    prefixes: tuple[Prefixes, ...] = ()
+    output_tokens: int = 1
+    seconds_per_output_token: float = 0.0
+    prefill_tokens_per_second: float = 1.0
+    engines: int = 1
+    router: Literal["prefix-hash", "approximate", "none"] = "none"
+    hash_algorithm: str | None = None
+    block_size: int = 16
+
+
+NO_REQUESTS = Workload()
+
+
 @dataclass(frozen=True, slots=True)
 class DemoReplica:
     """One address of the fleet. `dp_rank` is the rank of its first engine, `uptime_seconds` its age at the start."""
@@ -94,6 +123,7 @@ class DemoReplica:
     dp_rank: int = 0
     uptime_seconds: float = 86_400.0
     memory_taken_bytes: int = 0  # by another process, on each of its devices
+    workload: Workload = NO_REQUESTS
     seed: int = 0
 
     def draw(self, what: str, below: int) -> int:

@@ -17,6 +17,7 @@ NO_BODY = b""
 PROMETHEUS = b"text/plain; version=1.0.0; charset=utf-8"
 
 OF_ENGINE = 'engine="<<dp_rank>>"'
+COUNTED = re.compile(r"} <<(?!created>>)(\w+)>>$", re.MULTILINE)  # by each engine
 SLOT = re.compile(rb'"<<=(\w+)>>"|<<(\w+)>>')
 KV_EVENT_SOURCES_SINCE = (0, 32)
 PROVIDER_SINCE = (0, 32)  # endpoint plugins (vllm-project/vllm#47454)
@@ -33,7 +34,7 @@ class DemoPage(NamedTuple):
         """Return the body with the values of its slots."""
         parts = [b""] * (2 * len(self.slots) + 1)
         parts[::2] = self.pieces
-        parts[1::2] = [values[slot] for slot in self.slots]
+        parts[1::2] = map(values.__getitem__, self.slots)
         return b"".join(parts)
 
 
@@ -112,8 +113,14 @@ def _of_engines(page: str, engines: int) -> str:
         own = list(run)
         lines += own
         for engine in range(1, engines if is_of_engine else 1):
-            lines += [line.replace(OF_ENGINE, f'engine="<<engine_{engine}_rank>>"') for line in own]
+            named = "".join(own).replace(OF_ENGINE, f'engine="<<{engine_slot(engine, "rank")}>>"')
+            lines.append(COUNTED.sub(rf"}} <<{engine_slot(engine, '')}\1>>", named))
     return "".join(lines)
+
+
+def engine_slot(engine: int, name: str) -> str:
+    """Return the slot of what an engine counted. Templates are of a server with one engine."""
+    return f"engine_{engine}_{name}" if engine else name
 
 
 def _models(model: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,18 @@ from dataclasses import replace
 from itertools import count, islice
 from typing import Any
 
-from dashboard.demo.describe import Behaviour, Configuration, DemoReplica, Gpu, Model, Speaks, Value
+from dashboard.demo.describe import (
+    NO_REQUESTS,
+    Behaviour,
+    Configuration,
+    DemoReplica,
+    Gpu,
+    Model,
+    Prefixes,
+    Speaks,
+    Value,
+    Workload,
+)
 
 Settings = dict[str, Value]
 
@@ -20,6 +31,50 @@ DEEPSEEK_V3 = Model(
     "deepseek-ai/DeepSeek-V3", 61, 128, 576, 17_200_000_000, 671_300_000_000, mla=True, quantization="fp8"
 )
 QWEN3_8B = Model("Qwen/Qwen3-8B", 36, 8, 128, dense_bytes=16_381_516_800)
+
+# Requests of each pool: agents and assistants with a few long instructions, then documents that are seldom asked twice.
+CHAT = Workload(
+    per_minute=75,
+    prefixes=(Prefixes(0.45, 20, 6000, 700), Prefixes(0.35, 40, 1500, 500), Prefixes(0.2, 200, 6000, 300)),
+    output_tokens=450,
+    seconds_per_output_token=0.028,
+    prefill_tokens_per_second=10_000,
+    engines=17,
+    router="prefix-hash",
+    hash_algorithm="sha256_cbor",
+)
+GEMMA = Workload(
+    per_minute=50,
+    prefixes=(Prefixes(0.5, 30, 2400, 900), Prefixes(0.3, 10, 1200, 250), Prefixes(0.2, 250, 3000, 400)),
+    output_tokens=300,
+    seconds_per_output_token=0.02,
+    prefill_tokens_per_second=9000,
+    engines=8,
+    router="approximate",
+)
+REASONING = (Prefixes(0.4, 12, 9000, 1200), Prefixes(0.4, 40, 3000, 800), Prefixes(0.2, 200, 12_000, 900))
+PREFILL = Workload(per_minute=40, prefixes=REASONING, prefill_tokens_per_second=12_000, engines=4)
+# Running requests fill 9 tenths of the KV cache of a decode rank: one with less has too little.
+DECODE = Workload(
+    per_minute=20,
+    prefixes=REASONING,
+    output_tokens=2200,
+    seconds_per_output_token=0.063,
+    prefill_tokens_per_second=4000,
+    engines=8,
+    router="prefix-hash",
+    block_size=64,
+)
+# A model that is hardly used.
+QWEN = Workload(
+    per_minute=0.7,
+    prefixes=(Prefixes(0.7, 5, 480, 220), Prefixes(0.3, 20, 320, 150)),
+    output_tokens=200,
+    seconds_per_output_token=0.022,
+    prefill_tokens_per_second=8000,
+    engines=7,
+    router="approximate",
+)
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 ADDRESSES_PER_BLOCK = 250  # 127.1.x.1 to 127.1.x.250
@@ -110,7 +165,9 @@ def _chat(variant: Settings) -> Iterator[DemoReplica]:
         17: {"behaviour": Behaviour.SLOW},
     }
     for number in range(1, 18):
-        one = DemoReplica("", f"chat-70b-{number:02}", usual, labels={"pool": "chat-70b"}, speaks=PROVIDER)
+        one = DemoReplica(
+            "", f"chat-70b-{number:02}", usual, labels={"pool": "chat-70b"}, speaks=PROVIDER, workload=CHAT
+        )
         yield replace(one, **{"uptime_seconds": 9 * DAY - number * 5 * MINUTE} | exceptions.get(number, {}))
 
 
@@ -118,7 +175,7 @@ def _gemma(variant: Settings) -> Iterator[DemoReplica]:
     """Eight replicas of a hybrid model, whose naive estimate is four times the capacity. One is down.
 
     Three have the provider: 3 is for experiments (no prefix cache, and a public plugin that reports the naive
-    estimate), 4 has the next version, and 5 has the old version and the same hashes as 4.
+    estimate), 4 has the next version, and 5 has the old version and the same hashes as 4. The router forgot 7.
     """
     settings = _settings(
         {"model_config.max_model_len": 32_768, "scheduler_config.max_num_batched_tokens": 8192}, variant
@@ -134,10 +191,11 @@ def _gemma(variant: Settings) -> Iterator[DemoReplica]:
         4: {"speaks": PROVIDER, "configuration": replace(usual, version=NEXT_VERSION), "uptime_seconds": 2 * HOUR},
         5: {"speaks": PROVIDER},
         6: {"speaks": CONFIG},
+        7: {"workload": NO_REQUESTS},
         8: {"behaviour": Behaviour.DOWN},
     }
     for number in range(1, 9):
-        one = DemoReplica("", f"gemma-27b-{number:02}", usual, labels={"pool": "gemma-27b"})
+        one = DemoReplica("", f"gemma-27b-{number:02}", usual, labels={"pool": "gemma-27b"}, workload=GEMMA)
         yield replace(one, **{"uptime_seconds": 16 * DAY - number * 5 * MINUTE} | exceptions.get(number, {}))
 
 
@@ -175,13 +233,13 @@ def _deepseek(variant: Settings) -> Iterator[DemoReplica]:
     for number in (1, 2):
         both = PROVIDER | SERVER_INFO
         one = DemoReplica("", f"deepseek-v3-prefill-{number}", prefill, labels={"role": "prefill"}, speaks=both)
-        yield replace(one, uptime_seconds=5 * DAY + number * 5 * MINUTE)
+        yield replace(one, uptime_seconds=5 * DAY + number * 5 * MINUTE, workload=PREFILL)
     for rank in range(DECODE_RANKS):
         one = DemoReplica(
             "", f"deepseek-v3-decode-{rank}", decode, labels={"role": "decode"}, speaks=PROVIDER, dp_rank=rank
         )
         taken = FORGOTTEN_BYTES if rank == SHORT_RANK else 0
-        yield replace(one, uptime_seconds=5 * DAY, memory_taken_bytes=taken)
+        yield replace(one, uptime_seconds=5 * DAY, memory_taken_bytes=taken, workload=DECODE)
 
 
 def _qwen(variant: Settings, old_version: str) -> Iterator[DemoReplica]:
@@ -203,7 +261,7 @@ def _qwen(variant: Settings, old_version: str) -> Iterator[DemoReplica]:
         upgraded = number <= UPGRADED
         uptime = (55 - 12 * number) * MINUTE if upgraded else 33 * DAY - number * 5 * MINUTE
         one = DemoReplica("", f"qwen3-8b-{number:02}", new if upgraded else old, labels={"pool": "qwen3-8b"})
-        yield replace(one, uptime_seconds=uptime, **exceptions.get(number, {}))
+        yield replace(one, uptime_seconds=uptime, workload=QWEN, **exceptions.get(number, {}))
 
 
 def _changed(configuration: Configuration, settings: Settings) -> Configuration:

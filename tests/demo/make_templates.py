@@ -63,17 +63,39 @@ SLOTS: dict[str, str] = {
 }
 NOT_HERE = ("vllm_env.VLLM_PLUGINS",)
 
+# Histograms of requests whose sum and count grow; their buckets but the last stay at 0.
+COUNTED = (
+    "(?:request_prompt_tokens|request_generation_tokens|time_to_first_token_seconds|request_prefill_time_seconds"
+    "|request_prefill_kv_computed_tokens)"
+)
 # The line of a metric without its value, and the slot of the value.
 COUNTERS = {
     r"process_start_time_seconds": "started_at",
     r"process_cpu_seconds_total": "cpu_seconds",
     r"vllm:num_requests_running{[^}]*}": "running",
-    r"vllm:kv_cache_usage_perc{[^}]*}": "kv_cache_usage",
-    r"vllm:prefix_cache_queries_total{[^}]*}": "prefix_queries",
-    r"vllm:prefix_cache_hits_total{[^}]*}": "prefix_hits",
-    r"vllm:prompt_tokens_total{[^}]*}": "prompt_tokens",
-    r"vllm:generation_tokens_total{[^}]*}": "generation_tokens",
+    r"vllm:num_requests_waiting{[^}]*}": "waiting",
+    r'vllm:num_requests_waiting_by_reason{[^}]*reason="capacity"[^}]*}': "waiting",
+    r"vllm:kv_cache_usage_perc{[^}]*}": "kv_usage",
+    r"vllm:prefix_cache_queries_total{[^}]*}": "queries",
+    r"vllm:prefix_cache_hits_total{[^}]*}": "hits",
+    r"vllm:external_prefix_cache_queries_total{[^}]*}": "external_queries",
+    r"vllm:external_prefix_cache_hits_total{[^}]*}": "external_hits",
+    r"vllm:num_preemptions_total{[^}]*}": "preemptions",
+    r"vllm:(?:prompt_tokens_total|request_prompt_tokens_sum){[^}]*}": "prompt_tokens",
+    r'vllm:prompt_tokens_by_source_total{[^}]*source="local_compute"[^}]*}': "computed_tokens",
+    r'vllm:prompt_tokens_by_source_total{[^}]*source="local_cache_hit"[^}]*}': "hits",
+    r'vllm:prompt_tokens_by_source_total{[^}]*source="external_kv_transfer"[^}]*}': "external_hits",
+    r"vllm:prompt_tokens_cached_total{[^}]*}": "cached_tokens",
+    r'vllm:prompt_tokens_cached_by_source_total{[^}]*source="device"[^}]*}': "hits",
+    r'vllm:prompt_tokens_cached_by_source_total{[^}]*source="host"[^}]*}': "host_tokens",
+    r'vllm:prompt_tokens_cached_by_source_total{[^}]*source="p2p"[^}]*}': "p2p_tokens",
+    r"vllm:(?:generation_tokens_total|request_generation_tokens_sum){[^}]*}": "generation_tokens",
     r'vllm:request_success_total{[^}]*finished_reason="stop"[^}]*}': "requests",
+    r"vllm:time_to_first_token_seconds_sum{[^}]*}": "first_token_seconds",
+    r"vllm:request_prefill_time_seconds_sum{[^}]*}": "prefill_seconds",
+    r"vllm:request_prefill_kv_computed_tokens_sum{[^}]*}": "computed_tokens",
+    rf"vllm:{COUNTED}_count{{[^}}]*}}": "requests",
+    rf'vllm:{COUNTED}_bucket{{[^}}]*le="\+Inf"[^}}]*}}': "requests",
     r"[a-z_:]+_created(?:{[^}]*})?": "created",
 }
 
