@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.assembly import Fleet, has_prefix_cache
 from dashboard.fleet import Replica, ReplicaState, Source, formatting
 from dashboard.fleet.formatting import STALE_TARGET, count, middle_cut, natural, one_line
 from dashboard.fleet.history import Sighting
 from dashboard.fleet.pieces import Age, Kind, Link, plain
+from dashboard.fleet.traffic import summed
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Block, Cell, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
@@ -34,16 +35,38 @@ from dashboard.views.table import (
     to_data,
     to_table,
 )
+from dashboard.views.traffic import (
+    FIRST_TOKEN,
+    HIT_RATE,
+    MEASURES,
+    PREEMPTIONS,
+    PROMPT_TOKENS,
+    REQUESTS,
+    WAITING,
+    WHY_NO_RATE,
+    window_note,
+)
 from dashboard.vllm.merging import TRUST
 
 TABLE = "replicas"  # anchor of the section with the table
 MOST_ROWS = 5_000
 SEVERITIES = tuple(map(str, Severity))
-USUAL = ("Replica", "Findings", "State", "Pool", "vLLM", "Differs in", "Since")  # columns unless others are chosen
+TRAFFIC = (HIT_RATE, PROMPT_TOKENS, REQUESTS, FIRST_TOKEN, PREEMPTIONS, WAITING)
+USUAL = (
+    "Replica",
+    "Findings",
+    "State",
+    "Pool",
+    "vLLM",
+    "Differs in",
+    HIT_RATE.title,
+    "Since",
+)  # columns unless others are chosen
 NOTE = (
     "Findings: worst severity, number of findings with it (×), number of milder ones (+). "
     "Differs in: settings that differ from the majority of the pool."
 )
+NOT_KEPT = "Traffic of single replicas is not kept: at a past time pools and cohorts have rates."
 SEARCHED = ["id", "labels", "pool", "role", "state", "failure", "detail", "version", "cohort", "best_answer", "worst"]
 INCOMPLETE = "incomplete"  # as a state: down or partial
 COLUMN_OF = {
@@ -107,6 +130,8 @@ FIELDS = (
     Field("version", "vLLM", value=attrgetter("version"), key="version"),
     *(Field(name, is_number=True) for name in SEVERITIES),
     Field("differences", "Differs in", is_number=True, key="differences"),
+    *TRAFFIC,
+    WHY_NO_RATE,
     Field(
         "since",
         "Since",
@@ -129,7 +154,7 @@ FIELDS = (
     *map(Field, ("document", "cohort", "labels", *Sighting._fields)),
 )
 TITLES = tuple(field.title for field in FIELDS if field.title)
-SORTED_BY = {field.title: field.name for field in FIELDS if field.title}  # to column of the rows
+SORTED_BY = {field.title: field.name or field.key for field in FIELDS if field.title}  # to column of the rows
 SORTS = sort_names(SORTED_BY)
 
 
@@ -180,6 +205,11 @@ def replica_rows(fleet: Fleet) -> pd.DataFrame:
         labels=_texts(" ".join(f"{key}={text}" for key, text in sorted(each.labels.items())) for each in replicas),
         **{name: counts[name].array for name in SEVERITIES},
     )
+    if fleet.past is None:
+        used = [summed(fleet.traffic.get(each.id, {}).values()) for each in replicas]
+        is_off = [not has_prefix_cache(each, fleet.documents) for each in replicas]
+        numbers = {key: [measure(each) for each in used] for key, measure in MEASURES.items()}
+        table = table.assign(traffic=pd.Series(used, dtype="object"), is_off=is_off, **numbers)
     table["text"] = table["name"].str.cat(table[list(SEARCHED)], sep=" ", na_rep="").str.lower()
     times = (table[each].dt.strftime("%Y-%m-%dT%H:%M:%SZ").str.lower() for each in ("observed_at", "started_at"))
     table["times"] = _texts([""] * len(table)).str.cat(list(times), sep="\n", na_rep="")
@@ -238,6 +268,8 @@ def _sorted(rows: pd.DataFrame, sort: str) -> pd.DataFrame:
     if not sort:
         return rows
     column = next(column for title, column in SORTED_BY.items() if sort_name(title) == sort.removeprefix(REVERSED))
+    if column not in rows:
+        return rows
     keys: list[Any]
     if column == "worst":
         keys = [each if any(each) else None for each in rows[list(SEVERITIES)].itertuples(index=False, name=None)]
@@ -263,9 +295,14 @@ def replicas_table(
     left out where they tell no replica from another.
     """
     unused = set() if len(set(rows["since"].dropna())) > 1 else {"Since"}
+    used = rows.get("traffic", ())
+    window = window_note(used)
+    unused |= set() if window else {HIT_RATE.title}
     titles = {TITLES[0], *(chosen or [title for title in USUAL if title not in unused])}
-    fields = [field for field in FIELDS if field.title in titles]
-    table = to_table(rows, fields, "replicas", "Replicas", NOTE, most=MOST_ROWS, is_whole=is_whole)
+    fields = [field for field in _fields_of(rows) if field.title in titles]
+    notes = [NOTE, window] if any(field in fields for field in TRAFFIC) else [NOTE]
+    notes += [NOT_KEPT] if any(field.title in chosen for field in TRAFFIC) and "traffic" not in rows else []
+    table = to_table(rows, fields, "replicas", "Replicas", " ".join(notes), most=MOST_ROWS, is_whole=is_whole)
     table = replace(table, for_programs=lambda: replicas_data(rows))
     if sort is None:
         return table
@@ -274,7 +311,12 @@ def replicas_table(
 
 def replicas_data(rows: pd.DataFrame) -> Table:
     """Return these rows for programs, with every column: times in ISO 8601, severities as numbers of findings."""
-    return to_data(rows, FIELDS, "replicas", "Replicas")
+    return to_data(rows, _fields_of(rows), "replicas", "Replicas")
+
+
+def _fields_of(rows: pd.DataFrame) -> list[Field]:
+    """Return the columns that these rows have: those at a past time have no traffic."""
+    return [each for each in FIELDS if "traffic" in rows or each not in {*TRAFFIC, WHY_NO_RATE}]
 
 
 def best_source(sources: Sequence[Source]) -> str | None:

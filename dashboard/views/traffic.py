@@ -161,4 +161,4 @@ def traffic_table(rows: Iterable[TrafficRow], head: str, name: str, caption: str
 def window_note(parts: Iterable[Traffic]) -> str:
     """Return which time the numbers are of; empty without any."""
     seconds = max((each.seconds for each in parts), default=0.0)
-    return f"In the last {duration(seconds)}; waiting and KV in use: the most of a read." if seconds else ""
+    return f"Traffic of the last {duration(seconds)}. Waiting, KV in use: highest value read." if seconds else ""

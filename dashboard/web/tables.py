@@ -148,19 +148,25 @@ def _shown(cell: Cell, column: Column) -> object:
     now = state.age_reference() if cell.age else None
     if cell.age and now:
         return cell.age.words.format(age((now - cell.age.time).total_seconds()))
-    if column.is_number:
+    if _is_number(column):
         return value_of(cell, column)
     text = cell.whole_text
     return f"{SIGNS[cell.tone]} {text}".rstrip() if cell.tone is not Tone.PLAIN else text
 
 
+def _is_number(column: Column) -> bool:
+    """Return whether a grid has a column as numbers: one that the URL sorts has the texts, which have units."""
+    return column.is_number and column.link is None
+
+
 def _type_of(column: Column) -> str:
-    return "Float64" if column.is_number else "string"
+    return "Float64" if _is_number(column) else "string"
 
 
 def _format_of(column: Column, table: Table) -> ColumnConfig:
-    if not column.is_number:
-        return st.column_config.TextColumn(_label_of(column), width=_width_of(column, table))
+    if not _is_number(column):
+        place = "right" if column.is_number else "left"
+        return st.column_config.TextColumn(_label_of(column), width=_width_of(column, table), alignment=place)
     place = table.columns.index(column)
     numbers = [number for row in table.rows if isinstance(number := value_of(row[place], column), int | float)]
     is_whole = all(float(number).is_integer() for number in numbers)

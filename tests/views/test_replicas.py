@@ -2,13 +2,14 @@
 
 import csv
 import io
+from dataclasses import replace
 from datetime import timedelta
 
 import pandas as pd
 import pytest
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet import FailureKind, ReplicaState, Role, Source
+from dashboard.fleet import FailureKind, PastTime, ReplicaState, Role, Source
 from dashboard.fleet.formatting import natural
 from dashboard.fleet.pieces import Age
 from dashboard.render.tabular import to_table_csv
@@ -19,6 +20,7 @@ from dashboard.views.filters import Search, read_search
 from dashboard.views.replicas import (
     EVERY_REPLICA,
     FIELDS,
+    NOT_KEPT,
     SORTED_BY,
     TITLES,
     ReplicaChoice,
@@ -32,6 +34,7 @@ from dashboard.views.replicas import (
 from dashboard.views.table import sort_name
 from tests.builders import HASHING, HOSTILE, NOW, POLLED_AT, alike, document, down, fleet, replica, story
 from tests.findings_builder import finding, with_findings
+from tests.used import traffic, with_traffic
 from tests.views.walking import part, tables_of, text_of
 
 USUAL = document()
@@ -71,6 +74,33 @@ def test_unreachable_replicas_are_first_then_findings_partial_ones_differences_a
     built = fleet(members, [USUAL, OTHER, two], policy=HASHING)
 
     assert column(table(built), "Replica") == ["gone", "b-two", "a-one", "part", "chat-01", "chat-02", "chat-03"]
+
+
+def test_the_prefix_hit_rate_is_a_column_once_counters_were_read_twice() -> None:
+    used = with_traffic(mixed(), {"chat-01": 0.62, "chat-02": 0.05, "chat-03": traffic(0.9, requests=2)})
+
+    assert "Prefix hit rate" not in [each.title for each in table(mixed()).columns]
+    assert column(table(used), "Prefix hit rate") == [
+        *("not read twice yet", "not read twice yet", "62 %", "5 %", "not enough traffic", "not read twice yet")
+    ]
+    assert "Traffic of the last 15 min" in table(used).note
+
+
+def test_replicas_without_a_hit_rate_are_last_and_the_lowest_rate_first() -> None:
+    used = with_traffic(mixed(), {"chat-01": 0.62, "chat-02": 0.05, "chat-03": traffic(0.9, requests=2)})
+
+    assert column(table(used, ReplicaChoice(sort="prefix-hit-rate")), "Replica")[:2] == ["chat-02", "chat-01"]
+    assert column(table(used, ReplicaChoice(sort="-prefix-hit-rate")), "Replica")[:2] == ["chat-01", "chat-02"]
+
+
+def test_a_past_time_has_no_traffic_of_replicas_and_says_so_where_it_was_chosen() -> None:
+    past = replace(with_traffic(mixed(), {}, 0.6), past=PastTime(NOW, None))
+    chosen = ReplicaChoice(columns=("Prefix hit rate", "Waiting"), sort="prefix-hit-rate")
+
+    assert [each.title for each in table(past, chosen).columns] == ["Replica"]
+    assert NOT_KEPT in table(past, chosen).note
+    assert NOT_KEPT not in table(past).note
+    assert "prefix_hit_rate" not in [each.key_or_title for each in table(past).data.columns]
 
 
 def test_differences_count_only_against_a_majority() -> None:

@@ -79,7 +79,7 @@ def test_a_cohort_has_its_share_of_the_prompts_and_the_spread_of_its_replicas() 
     assert row.share == pytest.approx(2 / 3)
     assert cell(row, "Prefix hit rate")[:1] == ("35 %",)
     assert cell(row, "Prefix hit rate").note == "10 % to 60 %"
-    assert shown(row).note.startswith("In the last 15 min")
+    assert shown(row).note.startswith("Traffic of the last 15 min")
 
 
 def test_prefix_caching_that_is_off_on_every_replica_is_marked() -> None:

@@ -8,6 +8,7 @@ import pytest
 from dashboard.rules.findings import Severity
 from tests.builders import document, fleet, replica, story
 from tests.page_runner import address, html, open_page, opened, rerun, table_of
+from tests.used import traffic, with_traffic
 
 TICKED = "replicas_0_ticked"  # ids, in the session
 CAPTION = "Replicas"
@@ -51,6 +52,18 @@ def test_more_than_200_replicas_are_a_grid_with_the_same_ticks() -> None:
     assert opened(rerun(app)) == [f"replica?replica=http%3A%2F%2F{grid['Replica'].iloc[0]}%3A8000"]
     still = open_page(built, "replicas", columns="Read", screenshot="1").dataframe[0].value["Read"]
     assert still.str.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ").all()
+
+
+def test_a_grid_has_hit_rates_as_the_table_does_and_why_one_is_missing() -> None:
+    shared = document()
+    built = fleet([replica(f"chat-{number}", document=shared) for number in range(201)], [shared])
+    used = with_traffic(built, {"chat-7": 0.62, "chat-8": traffic(0.5, requests=3)})
+
+    grid = open_page(used, "replicas", columns="Prefix hit rate,Requests/min").dataframe[0].value
+
+    rates = dict(zip(grid["Replica"], grid["Prefix hit rate"], strict=True))
+    assert [rates[f"chat-{number}"] for number in (7, 8, 9)] == ["62 %", "not enough traffic", "not read twice yet"]
+    assert dict(zip(grid["Replica"], grid["Requests/min"], strict=True))["chat-7"] == "20"
 
 
 def test_filters_are_in_the_url() -> None:
