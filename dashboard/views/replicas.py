@@ -208,7 +208,9 @@ def replica_rows(fleet: Fleet) -> pd.DataFrame:
     if fleet.past is None:
         used = [summed(fleet.traffic.get(each.id, {}).values()) for each in replicas]
         is_off = [not has_prefix_cache(each, fleet.documents) for each in replicas]
-        numbers = {key: [measure(each) for each in used] for key, measure in MEASURES.items()}
+        numbers = {
+            key: pd.Series([measure(each) for each in used], dtype="Float64") for key, measure in MEASURES.items()
+        }
         table = table.assign(traffic=pd.Series(used, dtype="object"), is_off=is_off, **numbers)
     table["text"] = table["name"].str.cat(table[list(SEARCHED)], sep=" ", na_rep="").str.lower()
     times = (table[each].dt.strftime("%Y-%m-%dT%H:%M:%SZ").str.lower() for each in ("observed_at", "started_at"))

@@ -165,8 +165,9 @@ def _type_of(column: Column) -> str:
 
 def _format_of(column: Column, table: Table) -> ColumnConfig:
     if not _is_number(column):
-        place = "right" if column.is_number else "left"
-        return st.column_config.TextColumn(_label_of(column), width=_width_of(column, table), alignment=place)
+        return st.column_config.TextColumn(
+            _label_of(column), width=_width_of(column, table), alignment="right" if column.is_number else None
+        )
     place = table.columns.index(column)
     numbers = [number for row in table.rows if isinstance(number := value_of(row[place], column), int | float)]
     is_whole = all(float(number).is_integer() for number in numbers)
