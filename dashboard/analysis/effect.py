@@ -100,9 +100,9 @@ def dominant_of(fleet: Fleet, replicas: Collection[str]) -> tuple[str, float] | 
 
     It may serve most requests, or report wrong counters.
     """
-    queries = {each: fleet.traffic_of([each]).queries or 0.0 for each in replicas}
-    total = sum(queries.values())
+    total = fleet.traffic_of(replicas).queries
     if len(replicas) < LEAST_DOMINATED or not total:
         return None
+    queries = {each: fleet.traffic_of([each]).queries or 0.0 for each in replicas}
     most = max(queries, key=queries.__getitem__)
     return (most, queries[most] / total) if queries[most] > DOMINANT_SHARE * total else None

@@ -83,7 +83,10 @@ class FleetData:
 
     def traffic_of(self, replicas: Iterable[str]) -> Traffic:
         """Return the traffic of some replicas together, each process once."""
-        counted = (each for each in replicas if not self.by_id[each].is_second_address)
+        asked = dict.fromkeys(replicas)
+        counted = (
+            key for key in asked if not any(each < key and each in asked for each in self.by_id[key].same_process)
+        )
         return summed(engine for each in counted for engine in self.traffic.get(each, {}).values())
 
     @cached_property

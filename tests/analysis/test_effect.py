@@ -2,8 +2,10 @@
 
 import pytest
 
-from dashboard.analysis.effect import Effect, avoidable_tokens
+from dashboard.analysis.effect import Effect, avoidable_tokens, dominant_of
 from dashboard.fleet.traffic import Traffic
+from tests.builders import alike, document, fleet, replica
+from tests.used import REQUESTS, traffic, with_traffic
 
 REST = Traffic(900, queries=1e6, hits=6e5, requests=1000, prompt_tokens=1e6)
 AFFECTED = Traffic(
@@ -53,3 +55,26 @@ def test_pools_without_estimate_leave_the_sum_to_the_others() -> None:
     without = Effect("code", AFFECTED, Traffic())
     assert avoidable_tokens([Effect("chat", AFFECTED, REST), without]) == pytest.approx(2e5 * 0.5 / 15)
     assert avoidable_tokens([without]) is None
+
+
+def test_a_process_with_two_addresses_counts_once_and_each_address_has_its_traffic() -> None:
+    one = replica("chat-1", document=document(), same_process=("http://chat-2:8000",))
+    two = replica("chat-2", document=document(), same_process=("http://chat-1:8000",))
+    other = replica("chat-3", document=document())
+    built = with_traffic(fleet([one, two, other], [document()]), {}, 0.5)
+    each = traffic(0.5)
+
+    assert built.traffic_of([two.id]) == each
+    assert built.traffic_of([two.id, other.id]).requests == 2 * REQUESTS
+    assert built.traffic_of([two.id, one.id, other.id]).requests == 2 * REQUESTS
+
+
+def test_a_replica_with_more_than_half_of_the_tokens_of_three_or_more_decides_their_rate() -> None:
+    members = alike("chat", 4, document())
+    most, *rest = (each.id for each in members)
+    built = with_traffic(fleet(members, [document()]), {most: traffic(0.5, requests=4 * REQUESTS)}, 0.5)
+
+    assert dominant_of(built, [most, *rest]) == (most, 4 / 7)
+    assert dominant_of(built, [most, rest[0]]) is None
+    assert dominant_of(built, rest) is None
+    assert dominant_of(with_traffic(built, {}), [most, *rest]) is None

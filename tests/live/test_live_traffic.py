@@ -1,6 +1,7 @@
 """Hit rates of live servers are vLLM's own counters to the token, whatever serves them."""
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -9,7 +10,7 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet
 from tests.live.servers import Kind, Server, running
-from tests.live.traffic import DETAILS, PREFIX, Usage, counted, in_turn, prompts, send, settled, watching
+from tests.live.traffic import DETAILS, PREFIX, Usage, by_kv_events, counted, in_turn, prompts, send, settled, watching
 from tests.serving import free_port, wait_for
 
 pytestmark = [pytest.mark.vllm, pytest.mark.vllm_033]
@@ -37,13 +38,20 @@ class Watched(NamedTuple):
         return next(each.id for each in self.fleet.replicas if each.name == name)
 
 
-def _watched(servers: list[Server], number: int, first: int = 0) -> Watched:
-    """Send requests to servers in turn, and read what the dashboard has of them; `first`: with other prompts."""
+def _watched(
+    servers: list[Server],
+    number: int,
+    first: int = 0,
+    *,
+    groups: int = GROUPS,
+    route: Callable[[Sequence[int]], Server] | None = None,
+) -> Watched:
+    """Send requests to servers, by default in turn, and read what the dashboard has; `first`: with other prompts."""
     with watching(servers) as collector:
         before = {
             each.kind.name: {name: counted(each, metric) for name, metric in COUNTERS.items()} for each in servers
         }
-        usage = send(prompts(number, GROUPS, first), in_turn(servers))
+        usage = send(prompts(number, groups, first), route or in_turn(servers))
         fleet = settled(collector)
         rose = {
             each.kind.name: {
@@ -145,3 +153,34 @@ def test_a_restart_begins_the_window_anew(venv: Path, tmp_path: Path) -> None:
     assert (before.requests, before.is_enough) == (30, True)
     assert (after.requests, after.queries, after.hits) == usage
     assert after.hit_rate is None
+
+
+def _publishing(name: str, algorithm: str) -> tuple[str, Kind]:
+    """A server with this hash algorithm, and the endpoint of its KV events."""
+    port = free_port()
+    events = {"enable_kv_cache_events": True, "publisher": "zmq", "endpoint": f"tcp://*:{port}"}
+    options = (*POOL, "--prefix-caching-hash-algo", algorithm, "--kv-events-config", json.dumps(events))
+    return f"tcp://127.0.0.1:{port}", Kind(name, "llama", options)
+
+
+@pytest.fixture(scope="module")
+def one_with_another_hash(venv: Path, tmp_path_factory: pytest.TempPathFactory) -> Watched:
+    """Three servers behind a router that finds blocks by their sha256_cbor hashes, which one does not compute."""
+    published = [_publishing("one", "sha256_cbor"), _publishing("other", "sha256"), _publishing("two", "sha256_cbor")]
+    with running([kind for _, kind in published], venv, tmp_path_factory.mktemp("events")) as servers:
+        endpoints = {endpoint: server for (endpoint, _), server in zip(published, servers, strict=True)}
+        with by_kv_events(endpoints, venv) as route:
+            return _watched(servers, 400, route=route, groups=75)
+
+
+def test_behind_a_router_that_indexes_kv_events_the_one_with_another_hash_finds_far_less(
+    one_with_another_hash: Watched,
+) -> None:
+    fleet = one_with_another_hash.fleet
+    rates = {each.name: fleet.traffic_of([each.id]).hit_rate or 0.0 for each in fleet.replicas}
+
+    assert {name: usage.cached_tokens for name, usage in one_with_another_hash.usage.items()} == {
+        name: rose["hits"] for name, rose in one_with_another_hash.rose.items()
+    }
+    assert rates["other"] > 0  # it has a rate: what it computed it finds
+    assert all(rates[name] - rates["other"] > 0.3 for name in ("one", "two"))

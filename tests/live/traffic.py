@@ -1,7 +1,10 @@
 """Requests with shared prefixes to live servers, what their answers say, and the dashboard that reads counters."""
 
+import json
+import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx2
@@ -11,10 +14,11 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.config import Options
 from dashboard.service import Collector
 from tests.live.servers import ANSWER_SECONDS, Server
-from tests.serving import wait_for
+from tests.serving import END_SECONDS, wait_for
 
 DETAILS = ("--enable-prompt-tokens-details",)  # answers then have `cached_tokens`
-PREFIX, REST = 512, 70  # tokens; a block of vLLM for CPUs has 128
+BLOCK = 128  # tokens of vLLM for CPUs
+PREFIX, REST = 4 * BLOCK, 70  # tokens
 SETTLING_POLLS = 6  # of a second each: the counters of an engine follow its last step, and are read in every other poll
 
 
@@ -39,6 +43,32 @@ def in_turn(servers: Sequence[Server]) -> Callable[[Sequence[int]], Server]:
     """Return a router that gives each server the next request, as round-robin does."""
     turn = iter(range(10**9))
     return lambda _prompt: servers[next(turn) % len(servers)]
+
+
+@contextmanager
+def by_kv_events(servers: Mapping[str, Server], venv: Path) -> Iterator[Callable[[Sequence[int]], Server]]:
+    """Yield a router to servers by the endpoint of their KV events: to the one with most of the blocks of a prompt.
+
+    It computes block hashes with sha256_cbor. A prompt of which none has a block goes to the next server in turn.
+    """
+    command = [str(venv / "bin" / "python"), str(Path(__file__).with_name("kv_index.py")), str(BLOCK), *servers]
+    names, fallback = list(servers.values()), in_turn([*servers.values()])
+    index = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert index.stdin is not None
+    assert index.stdout is not None
+    asked, answered = index.stdin, index.stdout
+
+    def route(prompt: Sequence[int]) -> Server:
+        print(json.dumps(list(prompt)), file=asked, flush=True)
+        blocks = json.loads(answered.readline())
+        return names[blocks.index(max(blocks))] if any(blocks) else fallback(prompt)
+
+    try:
+        yield route
+    finally:
+        asked.close()
+        answered.close()
+        index.wait(END_SECONDS)
 
 
 def send(wanted: Iterable[list[int]], route: Callable[[list[int]], Server]) -> Mapping[str, Usage]:
