@@ -1,16 +1,18 @@
 """The page of one replica: state, findings, settings, engines, identity, probes."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 
-from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.assembly import Fleet, has_prefix_cache
+from dashboard.analysis.effect import effect_of
 from dashboard.capacity.sums import capacity_of
 from dashboard.fleet import ProbeResult, Replica, ReplicaState, Source, formatting
-from dashboard.fleet.formatting import count, iso, middle_cut, one_line, setting_text
+from dashboard.fleet.formatting import count, iso, middle_cut, missing_word, one_line, setting_text
 from dashboard.fleet.pieces import Age, Kind, Link, Piece, Style, page, section, shortlist_texts
+from dashboard.fleet.traffic import summed
 from dashboard.rules.findings import tally_replicas
 from dashboard.rules.sentences import capital
 from dashboard.views import pages
@@ -35,6 +37,7 @@ from dashboard.views.replicas import best_source
 from dashboard.views.since import since_paragraphs
 from dashboard.views.summary import tally_text
 from dashboard.views.table import Field, to_table
+from dashboard.views.traffic import CACHING_OFF, rate_hint
 
 LONGEST_NAME = 60  # characters
 LONGEST_RESULT = 300
@@ -139,6 +142,7 @@ def _figures(fleet: Fleet, replica: Replica, comparison: ReplicaComparison) -> F
             _difference_figure(replica, comparison),
             Figure("vLLM", brief(replica.version or formatting.NOT_KNOWN), started, note_age=start_age),
             _capacity_figure(replica),
+            *_traffic_figure(fleet, replica),
             read,
         )
     )
@@ -175,6 +179,14 @@ def _difference_figure(replica: Replica, comparison: ReplicaComparison) -> Figur
     pool = comparison.pool.name if comparison.pool else ""
     link = page(pages.COMPARE, pool=pool, reference=replica.id) if comparison.differences else None
     return Figure(label, f"{number:,}", note, tone, link)
+
+
+def _traffic_figure(fleet: Fleet, replica: Replica) -> Iterator[Figure]:
+    if engines := fleet.traffic.get(replica.id):
+        own, rest = summed(engines.values()), effect_of(fleet, replica.pool or "", [replica.id]).rest
+        why = missing_word(own) if has_prefix_cache(replica, fleet.documents) else CACHING_OFF
+        beside = f"rest of the pool {formatting.hit_rate(rest)}" if rest.seconds else rate_hint(own)
+        yield Figure("Prefix hit rate", formatting.hit_rate(own), why or beside)
 
 
 def _notices(fleet: Fleet, replica: Replica) -> list[Block]:

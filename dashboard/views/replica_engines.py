@@ -1,17 +1,18 @@
 """The engines of one replica: capacity, block hashes, devices, KV cache groups."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 import pandas as pd
 
-from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.assembly import Fleet, has_prefix_cache
+from dashboard.analysis.effect import dominant_of, effect_of
 from dashboard.capacity.sums import GIB
 from dashboard.compare.hashes import digests
 from dashboard.fleet import Basis, Engine, Replica, Setting, State, formatting
-from dashboard.fleet.formatting import FEW, MOST, at_most, count, middle_cut, one_line, shortlist, size
+from dashboard.fleet.formatting import FEW, MOST, at_most, count, middle_cut, one_line, share, shortlist, size
 from dashboard.fleet.pieces import Piece, Style, Text, plain, shortlist_texts
 from dashboard.views.blocks import Block, Paragraph, Section, Tone, quiet_paragraph
 from dashboard.views.capacity import ranks_table
@@ -19,6 +20,7 @@ from dashboard.views.capacity_blocks import NO_DEVICES
 from dashboard.views.capacity_text import ranks_of
 from dashboard.views.names import slug
 from dashboard.views.table import Field, to_table
+from dashboard.views.traffic import NOT_KEPT, TrafficRow, rate_text, traffic_table
 
 MOST_ROWS = 64  # of one table: eight GPUs on eight DP ranks
 LONGEST = 60  # characters of a foreign text
@@ -26,6 +28,7 @@ LONGEST_REASON = 200
 SEED = "seed_policy"  # reported by the provider only
 UNKNOWN = "?"
 NO_ENGINES = "No engine data: no reply reports KV cache blocks."
+NO_TRAFFIC = "Counters of use not read twice yet."
 NO_HASHES = "Block hashes not reported. The provider reports them."
 NO_GROUPS = "KV cache groups not reported. With them, tokens can be derived for any length."
 SEEDS = {
@@ -49,6 +52,7 @@ RANK = Field("dp_rank", "DP rank", lambda row: str(row.dp_rank))
 def engines_section(fleet: Fleet, replica: Replica, settings: Mapping[str, Setting]) -> Section:
     parts = (
         Section("ranks", "Engines", _engines(fleet, replica)),
+        Section("traffic", "Traffic", _traffic(fleet, replica)),
         Section("block-hashes", "Block hashes", _hashes(fleet, replica, settings)),
         Section("devices", "Devices", _devices(fleet, replica)),
         Section("kv-cache-groups", "KV cache groups", _groups(fleet, replica)),
@@ -118,6 +122,37 @@ def _engines(fleet: Fleet, replica: Replica) -> tuple[Block, ...]:
     data = ranks_table(ranks_of(fleet, of=[replica]), f"engines-{slug(replica.name)}", "Engines")
     shown = to_table(rows, fields, data.name, "Engines", most=MOST_ROWS)
     return (replace(shown, for_programs=lambda: data),)
+
+
+def _traffic(fleet: Fleet, replica: Replica) -> tuple[Block, ...]:
+    """Return what each DP rank did, its part of the traffic of the pool, and what was not counted."""
+    engines = fleet.traffic.get(replica.id, {})
+    if not engines:
+        return (quiet_paragraph(NO_TRAFFIC if fleet.past is None else NOT_KEPT),)
+    is_off = not has_prefix_cache(replica, fleet.documents)
+    ranks = sorted(engines)[:MOST_ROWS]
+    rows = [TrafficRow(f"{rank}", engines[rank], is_off=is_off) for rank in ranks]
+    sentences = {sentence: [rank for rank in ranks if sentence in engines[rank].refused] for sentence in _refused(rows)}
+    refused = [f"DP rank {shortlist(map(str, own), FEW)}: {sentence}." for sentence, own in sentences.items()]
+    notices = [Paragraph(plain(f"Not counted. {each}"), Tone.WARNING) for each in refused[:MOST]]
+    return (*_share_of_pool(fleet, replica), traffic_table(rows, "DP rank", "traffic", "Traffic"), *notices)
+
+
+def _refused(rows: Iterable[TrafficRow]) -> list[str]:
+    return list(dict.fromkeys(sentence for row in rows for sentence in row.traffic.refused))
+
+
+def _share_of_pool(fleet: Fleet, replica: Replica) -> Iterator[Block]:
+    pool = replica.pool or ""
+    effect = effect_of(fleet, pool, [replica.id])
+    if effect.prompt_share is None:
+        return
+    rates = f"{rate_text(effect.affected)}, rest of the pool {rate_text(effect.rest)}"
+    yield Paragraph(plain(f"{share(effect.prompt_share)} of the prompt tokens of {pool}. Prefix hit rate: {rates}."))
+    dominant = dominant_of(fleet, [each.id for each in fleet.replicas if each.pool == pool])
+    if dominant is not None and dominant[0] == replica.id:
+        text = f"Has {share(dominant[1])} of the queried tokens of its pool: it decides the hit rate of the pool."
+        yield Paragraph(plain(text), Tone.WARNING)
 
 
 def _hashes(fleet: Fleet, replica: Replica, settings: Mapping[str, Setting]) -> tuple[Block, ...]:

@@ -39,6 +39,7 @@ from dashboard.views.traffic import (
     FIRST_TOKEN,
     HIT_RATE,
     MEASURES,
+    NOT_KEPT,
     PREEMPTIONS,
     PROMPT_TOKENS,
     REQUESTS,
@@ -66,7 +67,6 @@ NOTE = (
     "Findings: worst severity, number of findings with it (×), number of milder ones (+). "
     "Differs in: settings that differ from the majority of the pool."
 )
-NOT_KEPT = "Traffic of single replicas is not kept: at a past time pools and cohorts have rates."
 SEARCHED = ["id", "labels", "pool", "role", "state", "failure", "detail", "version", "cohort", "best_answer", "worst"]
 INCOMPLETE = "incomplete"  # as a state: down or partial
 COLUMN_OF = {

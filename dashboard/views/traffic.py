@@ -13,6 +13,7 @@ from dashboard.views.blocks import Cell, Table
 from dashboard.views.help import HIT_RATE as HIT_RATE_TERM
 from dashboard.views.table import Field, to_table
 
+NOT_KEPT = "Traffic of single replicas is not kept: at a past time pools and cohorts have rates."
 CACHING_OFF = "caching off"
 # What programs read and tables sort by, by the key of the column: rates per minute, seconds, shares from 0 to 1.
 MEASURES: Mapping[str, Callable[[Traffic], float | None]] = {
@@ -76,7 +77,7 @@ def _first_token_text(row: Any) -> str:
 
 
 def _missing(traffic: Traffic) -> str:
-    return "unsupported" if traffic.seconds else NOT_KNOWN
+    return "unsupported" if traffic.seconds and not traffic.refused else NOT_KNOWN
 
 
 def _number(key: str, title: str, text: Callable[[float], str] = "{:,.0f}".format) -> Field:

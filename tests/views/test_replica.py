@@ -1,9 +1,11 @@
 """The page of one replica as a view."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import (
     Basis,
     Contradiction,
@@ -28,6 +30,7 @@ from dashboard.views.replica_engines import (
     NO_ENGINES,
     NO_GROUPS,
     NO_HASHES,
+    NO_TRAFFIC,
     SEEDS,
     comparable_replicas,
     hash_comparison,
@@ -57,6 +60,7 @@ from tests.builders import (
 )
 from tests.docs_pages import docs_page
 from tests.findings_builder import finding, inspected_story, with_findings
+from tests.used import traffic, with_traffic
 from tests.views.walking import figures_of, part, tables_of, text_of
 
 DOCUMENT = document()
@@ -368,3 +372,44 @@ def test_a_suppressed_finding_is_counted_and_named_with_a_link_to_it(active: int
     assert isinstance(paragraph, Paragraph)
     assert to_plain(paragraph.line) == "Suppressed: RT-01 block-size-differs."
     assert [each.link.kind for each in paragraph.line if each.link] == [Kind.FINDING]
+
+
+def test_traffic_is_shown_by_dp_rank_with_what_was_not_counted() -> None:
+    shared = document()
+    engines = (engine(dp_rank=0), engine(dp_rank=1))
+    built = fleet([*alike("chat", 2, shared, engines=engines)], [shared])
+    refused = traffic(None)._replace(refused=("hits rose by more than queries",))
+    used = replace(built, traffic={"http://chat-01:8000": {0: traffic(0.62), 1: refused}})
+
+    section = part(replica_report(used, "http://chat-01:8000"), "traffic")
+
+    assert [row[1].text for row in tables_of([section])[0].rows] == ["62 %", "not counted"]
+    assert "Not counted. DP rank 1: hits rose by more than queries." in text_of(section)
+
+
+def test_a_replica_is_shown_beside_the_rest_of_its_pool_and_named_where_it_decides_its_sums() -> None:
+    shared = document()
+    built = fleet(alike("chat", 4, shared), [shared])
+    used = with_traffic(built, {"chat-01": traffic(0.1, requests=1_200), "chat-02": 0.6, "chat-03": 0.6})
+    lone, many = (replica_report(used, f"http://chat-0{number}:8000") for number in (4, 1))
+
+    assert NO_TRAFFIC in text_of(part(lone, "traffic"))
+    assert "67 % of the prompt tokens of chat. Prefix hit rate: 10 %, rest of the pool 60 %." in text_of(many)
+    assert "67 % of the queried tokens of its pool" in text_of(many)
+    assert "queried tokens of its pool" not in text_of(replica_report(used, "http://chat-02:8000"))
+
+
+def test_the_summary_of_a_replica_has_its_hit_rate_and_why_it_has_none() -> None:
+    off = document({"cache_config.enable_prefix_caching": False})
+    built = fleet([*alike("chat", 1, document()), replica("odd", document=off)], [document(), off])
+    used = with_traffic(built, {"chat-01": 0.62, "odd": 0.0})
+    few = with_traffic(built, {"chat-01": traffic(0.6, requests=1)})
+
+    def figure(built: Fleet, name: str) -> tuple[str, str]:
+        every = figures_of(replica_report(built, f"http://{name}:8000").parts)
+        shown = next(each for each in every if each.label == "Prefix hit rate")
+        return shown.value, shown.note
+
+    assert figure(used, "chat-01") == ("62 %", "rest of the pool 0 %")
+    assert figure(used, "odd") == ("0 %", "caching off")
+    assert figure(few, "chat-01") == ("unknown", "not enough traffic")

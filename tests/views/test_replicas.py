@@ -20,7 +20,6 @@ from dashboard.views.filters import Search, read_search
 from dashboard.views.replicas import (
     EVERY_REPLICA,
     FIELDS,
-    NOT_KEPT,
     SORTED_BY,
     TITLES,
     ReplicaChoice,
@@ -32,6 +31,7 @@ from dashboard.views.replicas import (
     replicas_report,
 )
 from dashboard.views.table import sort_name
+from dashboard.views.traffic import NOT_KEPT
 from tests.builders import HASHING, HOSTILE, NOW, POLLED_AT, alike, document, down, fleet, replica, story
 from tests.findings_builder import finding, with_findings
 from tests.used import traffic, with_traffic
