@@ -286,7 +286,7 @@ class Collector:
         found = await self.discovery.discover(self._clock(), SOURCE_SECONDS)
         _log_failures(before, found.sources)
         snapshots, routers = await asyncio.gather(
-            self._poller.poll(found.targets, self._clock, scraped_at=found.scraped_at),
+            self._poller.poll(found.targets, self._clock, scraped_at=found.scraped_at, counts=found.counts),
             self._routers.read(self._clock()),
         )
         polled_at = self._clock()
