@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Mapping
 from datetime import timedelta
+from html import unescape
 
 import pytest
 
@@ -175,3 +176,11 @@ def hostile() -> Fleet:
 def test_every_page_opens_and_escapes_the_value(hostile: Fleet, page: str) -> None:
     assert PAYLOAD not in html(open_page(hostile, page, at=AT))
     service.stop()
+
+
+def test_the_page_of_the_replica_has_the_sentence(hostile: Fleet) -> None:
+    shown = html(open_page(hostile, "replica", at=AT, replica=ids(hostile, "liar")[0]))
+    service.stop()
+
+    assert PAYLOAD not in shown
+    assert LIES[f"hits {PAYLOAD}"][1] in unescape(shown)
