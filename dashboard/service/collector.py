@@ -297,7 +297,9 @@ class Collector:
         with uncollected():
             read = _read(self.options, self._policy, found, snapshots, routers, polled_at, shown)
             letters = all_letters(self._letters, shown.letters)
-            read = replace(read, recent=watch.add_poll(read, polled_at, lives), letters=letters)
+            usual = self.recorder.usual_traffic(polled_at) if self.recorder else {}
+            read = replace(read, letters=letters, usual_traffic=usual)
+            read = replace(read, recent=watch.add_poll(read, polled_at, lives))
             fleet = assemble(read, polled_at, before=shown)
         fleet = planned(_numbered(with_lives(_with_notes(fleet, found, warnings), lives), shown), shown)
         self._lives = fleet.lives
@@ -360,6 +362,10 @@ def _with_notes(fleet: Fleet, found: DiscoveryResult, warnings: str) -> Fleet:
 
 def _numbered(fleet: Fleet, before: Fleet) -> Fleet:
     """Return a fleet with its generation: it grows when a page changes."""
-    if before.polled_at is not None and has_same_findings(fleet, before) and fleet.traffic == before.traffic:
+    if before.polled_at is not None and has_same_findings(fleet, before) and _has_same_traffic(fleet, before):
         return replace(fleet, generation=before.generation, since=before.since)
     return replace(fleet, generation=before.generation + 1)
+
+
+def _has_same_traffic(fleet: Fleet, before: Fleet) -> bool:
+    return fleet.traffic == before.traffic and fleet.recorded_traffic == before.recorded_traffic
