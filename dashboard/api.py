@@ -1,7 +1,9 @@
 """The public Python API: poll a fleet, load a saved one, compare two. Its dataframes are `fleet.frames`."""
 
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,6 +15,7 @@ from dashboard.config import TargetOptions, load_options
 from dashboard.config.address import replica_id
 from dashboard.documents.load import MAX_BYTES, read_snapshot
 from dashboard.errors import OptionsError, SnapshotError
+from dashboard.fleet.times import LONGEST_TRAFFIC
 from dashboard.sources.discovery import discover_once
 from dashboard.sources.http.credentials import key_warnings
 from dashboard.sources.importing import unwrapped
@@ -21,11 +24,14 @@ from vllm_fleet_provider.shared.redaction import also_redact
 Result = TypeVar("Result")
 
 
-def poll_fleet(targets: Iterable[str] = (), *, config: Path | str | None = None) -> Fleet:
+def poll_fleet(
+    targets: Iterable[str] = (), *, config: Path | str | None = None, traffic_seconds: float | None = None
+) -> Fleet:
     """Poll every replica once, as `python -m dashboard poll` does.
 
     `targets` are addresses such as `http://10.0.0.1:8000`; without them those of the options are polled. `config` is
-    the options file, by default FLEET_CONFIG or ./fleet.yaml. Raise OptionsError for wrong options or addresses, and
+    the options file, by default FLEET_CONFIG or ./fleet.yaml. With `traffic_seconds` every replica is polled twice with
+    that time in between, and the fleet has the traffic of it. Raise OptionsError for wrong options or addresses, and
     where there is no target. A replica that does not answer is no error: it is `down` in `frames.replicas`.
     """
     if isinstance(targets, str):
@@ -33,6 +39,8 @@ def poll_fleet(targets: Iterable[str] = (), *, config: Path | str | None = None)
     targets = tuple(targets)
     if not all(isinstance(target, str) for target in targets):
         raise TypeError("targets: expected addresses as strings, such as 'http://10.0.0.1:8000'")
+    if traffic_seconds is not None and not 0 < traffic_seconds <= LONGEST_TRAFFIC.total_seconds():
+        raise OptionsError("traffic_seconds: expected a number above 0, at most a day")
     options = load_options(None if config is None else Path(config))
     also_redact(options.redact.names, options.redact.patterns)
     try:
@@ -45,7 +53,8 @@ def poll_fleet(targets: Iterable[str] = (), *, config: Path | str | None = None)
     if not found.targets:
         reasons = found.failures or (f"No targets: name addresses, or list them in {options.file}.",)
         raise OptionsError(*reasons)
-    return _in_thread(lambda: service.poll_once(options, found, key_warnings(found.targets)))
+    wait = None if traffic_seconds is None else partial(time.sleep, traffic_seconds)
+    return _in_thread(lambda: service.poll_once(options, found, key_warnings(found.targets), wait=wait))
 
 
 def load_fleet(file: Path | str) -> Fleet:

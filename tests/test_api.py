@@ -38,7 +38,7 @@ def empty_folder(tmp_path: Path) -> Iterator[None]:
 
 
 def test_the_documented_example_runs(addresses: list[str]) -> None:
-    example, _ = code_blocks(docs_page("dataframes"), "python")
+    example, *_ = code_blocks(docs_page("dataframes"), "python")
     for shown, address in zip(("http://h1:8000", "http://h2:8000"), addresses, strict=True):
         example = example.replace(shown, address)
     printed = printed_by(example)
@@ -48,7 +48,7 @@ def test_the_documented_example_runs(addresses: list[str]) -> None:
 
 
 def test_the_documented_comparison_runs(tmp_path: Path) -> None:
-    (_, example) = code_blocks(docs_page("dataframes"), "python")
+    (*_, example) = code_blocks(docs_page("dataframes"), "python")
     smaller = {METRICS: changed_metrics(block_size=32, num_gpu_blocks=100, kv_cache_size_tokens=3200)}
     changed = snapshot({**capture("llama").answers, **smaller}, OPEN, target="http://10.0.0.1:8000")
     before = built(at(1), at(2))
@@ -73,7 +73,7 @@ def test_a_fleet_and_its_frames_are_shown_in_one_line() -> None:
     fleet = built(at(0), at(1))
 
     assert repr(fleet) == f"<Fleet 'prod', polled_at={fleet.polled_at}, replicas=2, pools=1>"
-    assert repr(fleet.frames) == "<Frames replicas, settings, engines, devices, kv_cache_groups, findings>"
+    assert repr(fleet.frames) == "<Frames replicas, settings, engines, devices, kv_cache_groups, traffic, findings>"
     assert "replicas" not in vars(fleet.frames)
 
 
@@ -91,7 +91,7 @@ def test_a_fleet_is_polled_saved_loaded_and_compared_also_in_a_notebook(addresse
     assert list(again.frames.findings["id"]) == [each.id for each in fleet.inspection.findings]
     assert not changes.replicas.added
     assert not changes.capacity.ranks
-    assert {len(getattr(fleet.frames, name)) > 0 for name in FRAMES if name != "findings"} == {True}
+    assert {len(getattr(fleet.frames, name)) > 0 for name in FRAMES if name not in {"findings", "traffic"}} == {True}
 
 
 def test_an_unreachable_replica_is_a_row() -> None:

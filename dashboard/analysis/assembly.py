@@ -96,7 +96,21 @@ class Fleet(FleetData):
     def frames(self) -> Frames:
         """Its dataframes."""
         findings = (*self.inspection.findings, *self.inspection.suppressed)
-        return Frames(self.replicas, self.documents, self.pools, findings, self.sightings, self.scraped_at)
+        return Frames(
+            self.replicas,
+            self.documents,
+            self.pools,
+            findings,
+            self.sightings,
+            self.scraped_at,
+            self.traffic,
+            self.without_cache,
+        )
+
+    @cached_property
+    def without_cache(self) -> frozenset[str]:
+        """The ids of the replicas whose prefix caching is off."""
+        return frozenset(each.id for each in self.replicas if not has_prefix_cache(each, self.documents))
 
     def read_at(self, replica: Replica) -> datetime | None:
         """Return when a replica was read or scraped last."""
@@ -300,7 +314,7 @@ def _finds_the_same(fleet: Fleet, before: Fleet) -> bool:
     if before.polled_at is None or fleet.polled_at is None or before.inspection.rollouts or fleet.recent.rollouts:
         return False
     same_day = before.polled_at.date() == fleet.polled_at.date()
-    names = ("policy", "ignored", "routers", "recent", "traffic", "usual_traffic", "inspection.unconfirmed")
+    names = ("policy", "ignored", "routers", "recent", "traffic", "inspection.unconfirmed")
     return same_day and all(attrgetter(name)(before) == attrgetter(name)(fleet) for name in names)
 
 

@@ -23,7 +23,7 @@ from dashboard.cli.fleets import (
     recorded_at,
     time_of,
 )
-from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, options_of, polled
+from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, TrafficOption, options_of, polled
 from dashboard.cli.terminal import WRONG_USAGE, fail, is_terminal, put, say, width, wrong
 from dashboard.config import DEFAULT_FILE, FILE_VARIABLE, Options, policy_of
 from dashboard.fleet import Baseline
@@ -73,10 +73,13 @@ def check(
         ),
     ] = None,
     history: HistoryOption = None,
+    traffic: TrafficOption = None,
     *,
     brief: Annotated[bool, typer.Option("--brief", help="With table: print the summary only.")] = False,
 ) -> None:
     """Poll every replica once, evaluate the rules, and print the findings.
+
+    Rules of the family effect need traffic: use --traffic, else they are skipped.
 
     With --since the history decides which findings are new. One that came back is new, and one that is on more
     replicas and a larger share of its pools than at the start of the period, unless these are in a rollout; one that
@@ -93,12 +96,12 @@ def check(
         wrong("--history needs --since, or a --snapshot of the history")
     if brief and output != "table":
         wrong(f"--brief cannot be combined with --format {output}")
-    options = options_of(config, target, snapshot=snapshot, prometheus=prometheus)
+    options = options_of(config, target, snapshot=snapshot, prometheus=prometheus, traffic=traffic)
     given = given_baselines(baseline or ())
     if snapshot:
         fleet = _saved(snapshot, options, config, given, history)
     else:
-        fleet = polled(options.with_agreed(all_baselines(options.agreed, given)))
+        fleet = polled(options.with_agreed(all_baselines(options.agreed, given)), traffic=traffic)
     unread_lists = () if snapshot else fleet.discovery_errors
     left_out = ""
     if since:

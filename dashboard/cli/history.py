@@ -31,7 +31,6 @@ TABLES = {
     "finding_span": "finding spans",
     "cohort_span": "cohort spans",
     "difference_span": "difference spans",
-    "traffic": "sums of traffic",
     "body": "documents",
     "snapshot": "snapshots",
     "snapshot_answers": "answers of snapshots",

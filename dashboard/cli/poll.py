@@ -9,6 +9,7 @@ from dashboard.cli.targets import (
     ConfigOption,
     PrometheusOption,
     TargetsArgument,
+    TrafficOption,
     no_targets,
     options_of,
     polled,
@@ -27,6 +28,7 @@ def poll(
     prometheus: PrometheusOption = None,
     pool: Annotated[str | None, typer.Option(help="Print only this pool.")] = None,
     output: Annotated[Literal["table", "json"], typer.Option("--format", help="Output format.")] = "table",
+    traffic: TrafficOption = None,
     *,
     full: Annotated[
         bool, typer.Option("--full", help="With json: every setting, and each replica's identity and probes.")
@@ -37,7 +39,7 @@ def poll(
     Exit code 0 also with unreachable replicas, which the output lists; 2 for wrong usage or options, or no targets;
     3 where no target list can be read.
     """
-    whole = polled(options_of(config, target, prometheus=prometheus))
+    whole = polled(options_of(config, target, prometheus=prometheus), traffic=traffic)
     if not whole.replicas:
         no_targets(whole.discovery_errors, UNREAD)
     (fleet,) = select_pool([whole], pool, unknown="--pool: there is no pool")

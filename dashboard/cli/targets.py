@@ -1,7 +1,9 @@
 """The targets of a command: its options, its addresses, and one poll with progress."""
 
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -15,6 +17,7 @@ from dashboard.cli.terminal import fail, no_such_pool, say, wrong, wrong_options
 from dashboard.config import Options, TargetOptions, load_options
 from dashboard.config.address import replica_id
 from dashboard.errors import OptionsError
+from dashboard.fleet.times import LONGEST_TRAFFIC, parse_period
 from dashboard.garbage import collect_rarely
 from dashboard.sources.discovery import discover_once
 from dashboard.sources.http.credentials import key_warnings
@@ -34,6 +37,13 @@ PrometheusOption = Annotated[
         help="Poll the replicas that this Prometheus scrapes, instead of those of the options.",
     ),
 ]
+TrafficOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PERIOD",
+        help="Poll twice with this time in between (60s, 5m), for the hit rates of that time.",
+    ),
+]
 TargetsArgument = Annotated[
     list[str] | None,
     typer.Argument(metavar="[TARGET]...", help=TARGETS_HELP),
@@ -46,13 +56,16 @@ def options_of(
     *,
     snapshot: str | None = None,
     prometheus: str | None = None,
+    traffic: str | None = None,
 ) -> Options:
     """Return the options, with these targets instead of their own if given; exit with 2 for mistakes.
 
-    `snapshot` and `prometheus` are the options of these names; they exclude each other and targets.
+    `snapshot`, `prometheus` and `traffic` are the options of these names. The first excludes the others and targets,
+    the second targets.
     """
-    if snapshot and (targets or prometheus):
-        wrong(f"--snapshot cannot be combined with {'addresses' if targets else '--prometheus'}")
+    polling = {"addresses": targets, "--prometheus": prometheus, "--traffic": traffic}
+    if snapshot and (others := [name for name, value in polling.items() if value]):
+        wrong(f"--snapshot cannot be combined with {others[0]}")
     if prometheus and targets:
         wrong("--prometheus cannot be combined with addresses")
     try:
@@ -66,11 +79,13 @@ def options_of(
     return options.with_targets(given) if given else options
 
 
-def polled(options: Options, *, takes_addresses: bool = True) -> Fleet:
+def polled(options: Options, *, takes_addresses: bool = True, traffic: str | None = None) -> Fleet:
     """Poll every target once. Problems go to standard error; `takes_addresses`: whether the command does.
 
+    `traffic` is the value of --traffic: the period between two polls of every target.
     Without targets the failures of their sources, the fleet's `discovery_errors`, are the reason why a command ends.
     """
+    period = _traffic_period(traffic) if traffic is not None else timedelta()
     collect_rarely()
     found = discover_once(options)
     for failure in found.failures if found.targets else ():
@@ -82,15 +97,42 @@ def polled(options: Options, *, takes_addresses: bool = True) -> Fleet:
         how = "name addresses, list them" if takes_addresses else "list addresses"
         say(f"No targets: {how} in {options.file}, or use --config FILE.")
     console = Console(stderr=True)
-    columns = (TextColumn("polling"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("polling", total=len(found.targets))
-        fleet = service.poll_once(options, found, warnings, lambda done, _total: progress.update(task, completed=done))
+
+        def wait() -> None:
+            if progress.disable:
+                say(f"Polling again in {traffic}.")
+            seconds = progress.add_task("seconds until the second poll", total=period.total_seconds())
+            ends_at = time.monotonic() + period.total_seconds()
+            while (left := ends_at - time.monotonic()) > 0:
+                time.sleep(min(left, 1.0))
+                progress.update(seconds, advance=1)
+            progress.remove_task(seconds)
+
+        fleet = service.poll_once(
+            options,
+            found,
+            warnings,
+            lambda done, _total: progress.update(task, completed=done),
+            wait if period and found.targets else None,
+        )
     for router in fleet.routers:
         if router.failures:
             whys = (each.removeprefix(f"{router.name}: ").rstrip(".") for each in router.failures)
             say(f"Router {router.name}: {'; '.join(dict.fromkeys(whys))}.")
     return fleet
+
+
+def _traffic_period(text: str) -> timedelta:
+    try:
+        period = parse_period(text)
+    except ValueError:
+        wrong(f"--traffic {text}: not a period; write 60s or 5m")
+    if period > LONGEST_TRAFFIC:
+        wrong(f"--traffic {text}: longer than a day; write 60s or 5m")
+    return period
 
 
 def no_targets(unread_lists: Sequence[str], code: int, otherwise: str = "no targets") -> NoReturn:

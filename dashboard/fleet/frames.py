@@ -12,14 +12,16 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from dashboard.fleet.formatting import STALE_TARGET
+from dashboard.fleet.formatting import STALE_TARGET, missing_rate
 from dashboard.fleet.history import NO_SIGHTINGS, Sightings
 from dashboard.fleet.pools import Document, Engine, Pool, Replica, cohort_letters, last_read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     import pandas as pd
+
+    from dashboard.fleet.traffic import Traffic
 
 Columns = dict[str, tuple[str, str]]  # name -> dtype, and what it holds
 TEXT, INTEGER, NUMBER, TIME, OBJECT = "string", "Int64", "Float64", "datetime64[ns, UTC]", "object"
@@ -110,6 +112,30 @@ KV_CACHE_GROUPS: Columns = {
     "head_size": (INTEGER, ""),
     "dtype": (TEXT, "of the KV cache"),
 }
+TRAFFIC: Columns = {
+    **PLACE,
+    "counts": (FLAG, "sums count this rank: its replica is no second address"),
+    "window_seconds": (NUMBER, "between the first and the last read; counters are what they rose by in it"),
+    "queries": (NUMBER, "tokens looked up in the prefix cache"),
+    "hits": (NUMBER, "tokens found there"),
+    "external_queries": (NUMBER, "tokens looked up by the KV connector"),
+    "external_hits": (NUMBER, "tokens found there"),
+    "prompt_tokens": (NUMBER, "tokens of prompts"),
+    "requests": (NUMBER, "finished requests"),
+    "preemptions": (NUMBER, "preempted requests"),
+    "first_token_seconds": (NUMBER, "time to first token, of all `first_tokens` together"),
+    "first_tokens": (NUMBER, "requests with a first token"),
+    "prefill_seconds": (NUMBER, "time of prefill, of all `prefills` together"),
+    "prefills": (NUMBER, "requests with a prefill"),
+    "computed_tokens": (NUMBER, "tokens of prompts that were computed, not found in a cache"),
+    "waiting": (NUMBER, "most waiting requests of all reads"),
+    "kv_usage": (NUMBER, "highest share of the KV cache in use of all reads, 0 to 1"),
+    "prefix_hit_rate": (NUMBER, "`hits` / `queries`, 0 to 1; NA without enough traffic"),
+    "external_hit_rate": (NUMBER, "`external_hits` / `external_queries`, 0 to 1; NA without enough traffic"),
+    "time_to_first_token_seconds": (NUMBER, "mean of a request"),
+    "missing": (TEXT, "why there is no `prefix_hit_rate`"),
+    "caching_off": (FLAG, "prefix caching is off: `queries` are the prompt tokens, `hits` are 0"),
+}
 FINDINGS: Columns = {
     "id": (TEXT, "the same in every poll while rule, pools and values are"),
     "fingerprint": (TEXT, "the same when values change"),
@@ -136,6 +162,7 @@ FRAMES = {
     "engines": ENGINES,
     "devices": DEVICES,
     "kv_cache_groups": KV_CACHE_GROUPS,
+    "traffic": TRAFFIC,
     "findings": FINDINGS,
 }
 
@@ -151,10 +178,16 @@ class Frames:
         findings: Sequence[Any] = (),
         sightings: Sightings = NO_SIGHTINGS,
         scraped_at: Mapping[str, float] = NOTHING,
+        traffic: Mapping[str, Mapping[int, Traffic]] = NOTHING,
+        without_cache: Collection[str] = (),
     ) -> None:
-        """Take the parts of a fleet that the frames are built from. `findings` are the active ones, then the others."""
+        """Take the parts of a fleet that the frames are built from. `findings` are the active ones, then the others.
+
+        `without_cache` are the ids of replicas whose prefix caching is off.
+        """
         self._replicas, self._documents, self._pools = replicas, documents, pools
         self._findings, self._sightings, self._scraped_at = findings, sightings, scraped_at
+        self._traffic, self._without_cache = traffic, without_cache
 
     def __repr__(self) -> str:
         """Return the names of the frames, and build none."""
@@ -239,6 +272,18 @@ class Frames:
             for group in replica.kv_cache_groups
         ]
         return _frame(KV_CACHE_GROUPS, rows)
+
+    @cached_property
+    def traffic(self) -> pd.DataFrame:
+        """One row per DP rank whose counters were read at least twice."""
+        rows = []
+        for replica in self._replicas:
+            counts, is_off = not replica.is_second_address, replica.id in self._without_cache
+            for rank, own in self._traffic.get(replica.id, {}).items():
+                *rose, _ = own
+                rates = own.hit_rate, own.external_hit_rate, own.first_token, missing_rate(own) or None
+                rows.append((*self._place(replica, rank), counts, *rose, *rates, is_off))
+        return _frame(TRAFFIC, rows)
 
     @cached_property
     def findings(self) -> pd.DataFrame:

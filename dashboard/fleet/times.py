@@ -7,10 +7,11 @@ from typing import NamedTuple
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 EXAMPLE = "2026-11-22T14:00Z"
-PERIODS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+PERIODS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 LONGEST_PERIOD = timedelta(days=3650)  # that of the option history.keep_spans_days
+LONGEST_TRAFFIC = timedelta(days=1)  # between two polls: that of the option traffic.window_seconds
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ][\d:.,+Z-]*)?")
-_PERIOD = re.compile(r"(\d{1,6})([mhdw])")
+_PERIOD = re.compile(r"(\d{1,6})([smhdw])")
 _WHOLE_SECOND = timedelta(microseconds=999_999)
 
 
@@ -48,7 +49,7 @@ def parse_time(text: str) -> datetime:
 
 
 def parse_period(text: str) -> timedelta:
-    """Return a written period: `90m`, `24h`, `7d`, `2w`; raise ValueError with a sentence for another text."""
+    """Return a written period: `60s`, `90m`, `24h`, `7d`, `2w`; raise ValueError with a sentence for another text."""
     found = _PERIOD.fullmatch(text.strip())
     period = timedelta(**{PERIODS[found[2]]: int(found[1])}) if found else timedelta()
     if period > LONGEST_PERIOD:

@@ -26,16 +26,17 @@ from dashboard.analysis.flapping import Watch
 from dashboard.analysis.lifecycle import with_lives
 from dashboard.analysis.plan import planned
 from dashboard.compare.cohorts import all_letters
-from dashboard.config import Options, policy_of
+from dashboard.config import Options, TrafficOptions, policy_of
 from dashboard.config.load import OptionsFiles
 from dashboard.config.rules import load_suppressions
 from dashboard.fleet import NO_LETTERS, RouterConfig, Snapshot, SourceStatus
 from dashboard.fleet.history import Sightings
 from dashboard.garbage import give_back, limit_arenas, uncollected
 from dashboard.rules.policy import Policy
-from dashboard.sources.discovery import Discovery, DiscoveryResult
+from dashboard.sources.discovery import Discovery, DiscoveryResult, discover_once
 from dashboard.sources.http.credentials import key_warnings
 from dashboard.sources.polling.by_digest import DigestPoller
+from dashboard.sources.polling.poller import NO_TRAFFIC
 from dashboard.sources.routers.reader import RouterReader
 from dashboard.store.opening import HistoryStatus
 from vllm_fleet_provider.shared.redaction import also_redact
@@ -52,6 +53,7 @@ CHECK_SECONDS = 1.0  # between looks for changed files of options; a file that s
 NOT_RECORDED = "The history is not recorded; set history.enabled, and restart."
 # The longest wait of a poll for sources of targets. A later answer is used by the next poll.
 SOURCE_SECONDS = 2.0
+EVERY_POLL = TrafficOptions(interval_seconds=1, window_seconds=86_400)  # reads the counters
 STOP_SECONDS = 5.0  # the longest wait for the thread at shutdown
 
 
@@ -73,18 +75,24 @@ def poll_once(
     found: DiscoveryResult,
     key_warnings: str = "",
     on_done: Callable[[int, int], None] = lambda _done, _total: None,
+    wait: Callable[[], None] | None = None,
 ) -> Fleet:
     """Poll every target once and return the fleet; for the command line.
 
-    `key_warnings` are about API keys. `on_done` gets the number of finished and of all replicas.
+    `key_warnings` are about API keys. `on_done` gets the number of finished and of all replicas. With `wait`, which
+    returns after some time, targets are listed and polled again then: the fleet has the traffic of that time.
     """
+    poller = DigestPoller(options.poll, traffic=NO_TRAFFIC if wait is None else EVERY_POLL)
 
     async def poll() -> tuple[tuple[Snapshot, ...], tuple[RouterConfig, ...]]:
         reader = RouterReader(options.routers, options.poll)
-        return await asyncio.gather(
-            DigestPoller(options.poll).poll(found.targets, utc_now, on_done, found.scraped_at), reader.read(utc_now())
-        )
+        polling = poller.poll(found.targets, utc_now, on_done, found.scraped_at)
+        return await asyncio.gather(polling, reader.read(utc_now()))
 
+    if wait is not None:
+        asyncio.run(poller.poll(found.targets, utc_now, on_done, found.scraped_at))
+        wait()
+        found = discover_once(options)
     snapshots, routers = asyncio.run(poll())
     polled_at = utc_now()
     with uncollected():
@@ -286,7 +294,7 @@ class Collector:
         found = await self.discovery.discover(self._clock(), SOURCE_SECONDS)
         _log_failures(before, found.sources)
         snapshots, routers = await asyncio.gather(
-            self._poller.poll(found.targets, self._clock, scraped_at=found.scraped_at, counts=found.counts),
+            self._poller.poll(found.targets, self._clock, scraped_at=found.scraped_at),
             self._routers.read(self._clock()),
         )
         polled_at = self._clock()
@@ -297,9 +305,7 @@ class Collector:
         with uncollected():
             read = _read(self.options, self._policy, found, snapshots, routers, polled_at, shown)
             letters = all_letters(self._letters, shown.letters)
-            usual = self.recorder.usual_traffic(polled_at) if self.recorder else {}
-            read = replace(read, letters=letters, usual_traffic=usual)
-            read = replace(read, recent=watch.add_poll(read, polled_at, lives))
+            read = replace(read, recent=watch.add_poll(read, polled_at, lives), letters=letters)
             fleet = assemble(read, polled_at, before=shown)
         fleet = planned(_numbered(with_lives(_with_notes(fleet, found, warnings), lives), shown), shown)
         self._lives = fleet.lives
@@ -362,10 +368,6 @@ def _with_notes(fleet: Fleet, found: DiscoveryResult, warnings: str) -> Fleet:
 
 def _numbered(fleet: Fleet, before: Fleet) -> Fleet:
     """Return a fleet with its generation: it grows when a page changes."""
-    if before.polled_at is not None and has_same_findings(fleet, before) and _has_same_traffic(fleet, before):
+    if before.polled_at is not None and has_same_findings(fleet, before) and fleet.traffic == before.traffic:
         return replace(fleet, generation=before.generation, since=before.since)
     return replace(fleet, generation=before.generation + 1)
-
-
-def _has_same_traffic(fleet: Fleet, before: Fleet) -> bool:
-    return fleet.traffic == before.traffic and fleet.recorded_traffic == before.recorded_traffic

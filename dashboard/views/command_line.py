@@ -7,7 +7,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.sharing_text import sharing_text
 from dashboard.capacity.sums import capacity_of
 from dashboard.fleet import Pool, Replica, ReplicaState, State, cohort_letters
-from dashboard.fleet.formatting import NOT_KNOWN, at_most, count, end_cut, setting_text
+from dashboard.fleet.formatting import NOT_KNOWN, at_most, count, end_cut, hit_rate, setting_text, uncapitalized
 from dashboard.fleet.pieces import Piece, Style, plain
 from dashboard.rules.findings import Finding, OutcomeKind, Severity
 from dashboard.views import finding_text
@@ -24,6 +24,7 @@ from dashboard.views.summary import (
     rule_coverage,
 )
 from dashboard.views.table import Field, to_table
+from dashboard.views.traffic import rate_hint
 
 SKIPPED = "{}, as not enough replicas report their settings. `--format json` lists each with the reason."
 MOST_LINES = 50  # of one section below the findings; the rest is counted
@@ -171,9 +172,20 @@ def _tokens(replica: Replica) -> str:
 
 def _pool(fleet: Fleet, pool: Pool, place: int) -> Section:
     cohorts = ", ".join(f"{each.letter} x{len(each.replicas)}" for each in pool.cohorts) or "not reported"
-    sharing = sharing_text(fleet.sharing[pool.name], fleet.by_id)
+    sharing = Paragraph(sharing_text(fleet.sharing[pool.name], fleet.by_id))
+    rates = [Paragraph(plain(text)) for text in (_hit_rates(fleet, pool),) if text]
     differences = _differences(pool, place, fleet.names) if pool.differences else Paragraph(plain(_no_difference(pool)))
-    return Section(f"pool-{place}", f"{end_cut(pool.name, 80)}  {cohorts}", (Paragraph(sharing), differences))
+    return Section(f"pool-{place}", f"{end_cut(pool.name, 80)}  {cohorts}", (sharing, *rates, differences))
+
+
+def _hit_rates(fleet: Fleet, pool: Pool) -> str:
+    """Return the prefix hit rate of a pool and of its cohorts; empty where it was read once only."""
+    traffic = fleet.traffic_of(pool.replicas)
+    if not traffic.seconds:
+        return ""
+    cohorts = [f"{each.letter} {hit_rate(fleet.traffic_of(each.replicas))}" for each in pool.cohorts]
+    by_cohort = f": {', '.join(cohorts)}" if len(cohorts) > 1 else ""
+    return f"Prefix hit rate {hit_rate(traffic)} ({uncapitalized(rate_hint(traffic).rstrip('.'))}){by_cohort}."
 
 
 def _no_difference(pool: Pool) -> str:

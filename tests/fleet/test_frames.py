@@ -12,6 +12,7 @@ from dashboard.fleet import Basis, EngineFingerprint, Failure, FailureKind, KVCa
 from dashboard.fleet.formatting import STALE_TARGET
 from dashboard.fleet.frames import FRAMES
 from dashboard.fleet.history import Sighting, Sightings
+from dashboard.fleet.traffic import Traffic
 from tests.builders import GIB, POLLED_AT, alike, devices, document, engine, fleet, replica, story
 from tests.findings_builder import finding, suppression, with_findings
 from tests.polled_fleets import at, built
@@ -59,7 +60,15 @@ def test_a_replica_is_a_row_with_its_cohort() -> None:
 
 
 def test_every_frame_has_its_columns_and_types_with_and_without_rows() -> None:
-    numbers = {"replicas": 40, "settings": 136, "engines": 39, "devices": 117, "kv_cache_groups": 0, "findings": 16}
+    numbers = {
+        "replicas": 40,
+        "settings": 136,
+        "engines": 39,
+        "devices": 117,
+        "kv_cache_groups": 0,
+        "traffic": 0,
+        "findings": 16,
+    }
     for known in (story(), empty_fleet("prod")):
         for name, columns in FRAMES.items():
             found = getattr(known.frames, name)
@@ -67,6 +76,40 @@ def test_every_frame_has_its_columns_and_types_with_and_without_rows() -> None:
                 column: dtype for column, (dtype, _) in columns.items()
             }
             assert len(found) == (numbers[name] if known.replicas else 0)
+
+
+def test_an_engine_with_traffic_is_a_row_with_its_rates_or_why_it_has_none() -> None:
+    off = document({"cache_config.enable_prefix_caching": False})
+    known = fleet([replica("busy", pool="chat"), replica("off", pool="chat", document=off)], [document(), off])
+    busy = Traffic(900, queries=40_000, hits=10_000, requests=50, first_token_seconds=25, first_tokens=50, waiting=3)
+    rows = replace(
+        known,
+        traffic={
+            "http://busy:8000": {0: busy, 1: Traffic(60, queries=100, hits=1, requests=2)},
+            "http://off:8000": {0: busy._replace(hits=0)},
+        },
+    ).frames.traffic
+
+    assert list(zip(rows["replica"], rows["dp_rank"], rows["pool"], rows["counts"], strict=True)) == [
+        ("http://busy:8000", 0, "chat", True),
+        ("http://busy:8000", 1, "chat", True),
+        ("http://off:8000", 0, "chat", True),
+    ]
+    first, little, uncached = (rows.loc[each] for each in range(3))
+    assert (first["window_seconds"], first["queries"], first["waiting"]) == (900, 40_000, 3)
+    assert (first["prefix_hit_rate"], first["time_to_first_token_seconds"]) == (0.25, 0.5)
+    assert pd.isna(first["missing"])
+    assert pd.isna(little["prefix_hit_rate"])
+    assert little["missing"] == "Not enough traffic: 2 of 20 requests and 100 of 10,000 prompt tokens in 1 min."
+    assert (uncached["prefix_hit_rate"], uncached["caching_off"], first["caching_off"]) == (0, True, False)
+
+
+def test_the_second_address_of_a_process_does_not_count() -> None:
+    one, other = "http://a:8000", "http://b:8000"
+    known = fleet([replica("a", same_process=(other,)), replica("b", same_process=(one,))])
+    rows = replace(known, traffic={each: {0: Traffic(60)} for each in (one, other)}).frames.traffic
+
+    assert list(rows["counts"]) == [True, False]
 
 
 def test_a_finding_is_a_row_with_its_replicas_and_since_when_it_is_there() -> None:

@@ -24,9 +24,9 @@ print(engines[engines["adds"]].groupby("pool")["kv_cache_size_tokens"].sum(min_c
 
 Run it in the checkout of this repository, or install [the package](deployment.md#install) with its extra `dashboard`.
 
-- `poll_fleet(targets, config=None)` polls once, as [`poll`](command-line.md#poll) does. Without targets those of
-  `fleet.yaml` are polled, whose credentials, pools and rules count in any case. An unreachable replica is a row with
-  the state `down`; wrong options and a fleet without targets raise `dashboard.errors.OptionsError`.
+- `poll_fleet(targets, config=None, traffic_seconds=None)` polls as [`poll`](command-line.md#poll) does. Without targets
+  those of `fleet.yaml` are polled, whose credentials, pools and rules count in any case. An unreachable replica is a
+  row with the state `down`; wrong options and a fleet without targets raise `dashboard.errors.OptionsError`.
 - `load_fleet(file)` loads what `poll --format json --full` wrote, or an exported snapshot; a file that is unreadable
   or has no fleet raises `dashboard.errors.SnapshotError`.
 - `compare_fleets(before, after)` returns [what changed](#changes-between-two-fleets).
@@ -34,6 +34,21 @@ Run it in the checkout of this repository, or install [the package](deployment.m
 A fleet is immutable, and its frames are shared: change a copy only. A frame is built when it is first read. `replica`,
 `pool` and `cohort` are the same in every frame, `document` joins `replicas` and `settings`. A column ends in its unit,
 such as `_bytes`; times are UTC; a missing value is NA, never 0.
+
+## Hit rates
+
+Counters of use are differences of two reads. With `traffic_seconds` every replica is polled twice with that time in
+between; the frame `traffic` has what they rose by. Add them up before you divide: an average of rates is no rate.
+
+```python
+from dashboard import poll_fleet
+
+fleet = poll_fleet(["http://h1:8000", "http://h2:8000"], traffic_seconds=60)
+traffic = fleet.frames.traffic
+sums = traffic[traffic["counts"]].groupby(["pool", "cohort"])[["hits", "queries"]].sum(min_count=1)
+print(sums["hits"] / sums["queries"])
+print(traffic[["replica", "dp_rank", "prefix_hit_rate", "missing"]])
+```
 
 ## Changes between two fleets
 

@@ -1,0 +1,102 @@
+"""`check` and `poll` with --traffic: two reads, and the rates of the time between them."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dashboard import poll_fleet
+from dashboard.errors import OptionsError
+from tests.commands import assert_wrong_usage, last_line, run
+from tests.docs_pages import code_blocks, docs_page
+from tests.sources.polling.hostile import Exchange, HostileServer
+from tests.test_api import printed_by
+
+PAGE = (Path(__file__).parent / "traffic" / "0.33.0" / "llama" / "first.txt").read_text()
+A_READ = {"prefix_cache_queries": 20_000, "prefix_cache_hits": 15_000, "prompt_tokens": 20_000, "request_success": 50}
+
+pytestmark = pytest.mark.usefixtures("working_folder")
+
+
+def page_after(reads: int) -> bytes:
+    """The page of a server that serves 50 requests between two reads, and finds 75 % of their tokens."""
+    page = PAGE
+    for name, more in A_READ.items():
+        sample = re.search(rf"^(vllm:{name}_total{{.*}}) ([\d.e+]+)$", page, re.MULTILINE)
+        assert sample
+        page = page.replace(sample[0], f"{sample[1]} {float(sample[2]) + reads * more}")
+    return page.encode()
+
+
+@pytest.fixture
+def busy() -> Iterator[HostileServer]:
+    with HostileServer() as server:
+        server.replica("a")
+
+        async def counted(exchange: Exchange) -> None:
+            await exchange.reply(page_after(server.paths("a").count("/metrics")))
+
+        server.routes["/a/metrics"] = counted
+        yield server
+
+
+def test_with_traffic_every_replica_is_read_twice_and_has_the_rates_of_the_time_between(busy: HostileServer) -> None:
+    done = run("poll", f"{busy.address}/a", "--traffic", "1s", "--format", "json")
+    (engine,) = json.loads(done.stdout)["traffic"]
+
+    assert busy.paths("a").count("/metrics") == 2
+    assert (engine["queries"], engine["requests"], engine["prefix_hit_rate"]) == (20_000, 50, 0.75)
+    assert 1 <= engine["window_seconds"] < 5
+    assert "Polling again in 1s." in done.stderr.splitlines(), "a log shows why nothing moves"
+
+
+def test_without_it_a_replica_is_read_once_and_has_no_rates(busy: HostileServer) -> None:
+    done = run("poll", f"{busy.address}/a", "--format", "json")
+
+    assert busy.paths("a").count("/metrics") == 1
+    assert json.loads(done.stdout)["traffic"] == []
+    assert "Polling again" not in done.stderr
+
+
+def test_poll_prints_the_hit_rate_of_each_pool_and_cohort(busy: HostileServer) -> None:
+    twice, once = (run("poll", f"{busy.address}/a", *more).stdout for more in (("--traffic", "1s"), ()))
+
+    assert "Prefix hit rate 75 % (15.0 k of 20.0 k prompt tokens in 1 s)." in twice
+    assert "rate" not in once
+
+
+def test_check_keeps_its_exit_codes(busy: HostileServer) -> None:
+    done = run("check", f"{busy.address}/a", "--traffic", "1s")
+
+    assert done.exit_code == 0
+    assert last_line(done) == "exit 0: no findings; 1 of 1 answered; --fail-on critical."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--traffic", "60"], "--traffic 60: not a period; write 60s or 5m."),
+        (["--traffic", "0s"], "--traffic 0s: not a period; write 60s or 5m."),
+        (["--traffic", ""], "--traffic : not a period; write 60s or 5m."),
+        (["--traffic", "2d"], "--traffic 2d: longer than a day; write 60s or 5m."),
+        (["--traffic", "60s", "--snapshot", "fleet.json"], "--snapshot cannot be combined with --traffic."),
+    ],
+)
+def test_a_wrong_period_is_one_sentence(arguments: list[str], why: str) -> None:
+    assert_wrong_usage(run("check", *arguments), why)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 1e9])
+def test_the_api_refuses_a_wait_that_is_none(seconds: float) -> None:
+    with pytest.raises(OptionsError, match="traffic_seconds: expected a number above 0, at most a day"):
+        poll_fleet(["http://127.0.0.1:1"], traffic_seconds=seconds)
+
+
+def test_the_documented_example_of_hit_rates_runs(busy: HostileServer) -> None:
+    (example,) = (each for each in code_blocks(docs_page("dataframes"), "python") if "traffic_seconds" in each)
+    example = example.replace('"http://h1:8000", "http://h2:8000"', f'"{busy.address}/a"').replace("60", "0.1")
+    printed = printed_by(example)
+
+    assert "A         0.75\n" in printed
