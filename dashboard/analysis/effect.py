@@ -15,6 +15,7 @@ from dashboard.rules.findings import FAMILIES, Family, Finding
 # One replica with more than this share of the tokens decides the rate of three or more; of two one always has half.
 DOMINANT_SHARE = 0.5
 LEAST_DOMINATED = 3
+ASSUMPTION = "These replicas and the rest of the pool get equal prompts."
 # Findings of these say that prefixes are not found: their replicas compute again what others have.
 _OF_PREFIXES = frozenset({Family.ROUTING, Family.STORES})
 
@@ -71,8 +72,13 @@ def effect_of(fleet: Fleet, pool: str, replicas: Collection[str]) -> Effect:
 
 def effects_of(fleet: Fleet, finding: Finding) -> tuple[Effect, ...]:
     """Return the effect of a finding in each of its pools with traffic."""
-    replicas = frozenset(finding.replicas)
-    found = (effect_of(fleet, pool, replicas) for pool in finding.pools)
+    return effects_on(fleet, finding.replicas, finding.pools)
+
+
+def effects_on(fleet: Fleet, replicas: Iterable[str], pools: Iterable[str]) -> tuple[Effect, ...]:
+    """Return the effect of what some replicas have in common, in each of these pools with traffic."""
+    affected = frozenset(replicas)
+    found = (effect_of(fleet, pool, affected) for pool in pools)
     return tuple(each for each in found if each.affected.seconds)
 
 

@@ -10,9 +10,12 @@ from typing import Any
 
 from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
-from dashboard.documents import native, pick, write_json
+from dashboard.analysis.effect import ASSUMPTION, Effect, effects_of
+from dashboard.documents import as_float, native, pick, write_json
 from dashboard.fleet import PastTime, Pool
+from dashboard.fleet.formatting import missing_rate
 from dashboard.fleet.history import Sighting
+from dashboard.fleet.traffic import COUNTERS, GAUGES, Traffic
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import Domain
 from dashboard.rules.findings import Evidence, Finding, Outcome, OutcomeKind, Rollout, Suppression
@@ -85,7 +88,11 @@ def _rollout_object(rollout: Rollout | None) -> dict[str, Any] | None:
 def findings_of(fleet: Fleet) -> dict[str, Any]:
     sightings = fleet.sightings.findings
     return {
-        kind: [_finding_object(finding, fleet.names, sightings.get(finding.fingerprint)) for finding in findings]
+        kind: [
+            _finding_object(finding, fleet.names, sightings.get(finding.fingerprint))
+            | {"effect": [effect_object(each) for each in effects_of(fleet, finding)]}
+            for finding in findings
+        ]
         for kind, findings in (("findings", fleet.inspection.findings), ("suppressed", fleet.inspection.suppressed))
     }
 
@@ -118,6 +125,35 @@ def _finding_object(finding: Finding, names: Mapping[str, str], sighting: Sighti
         "severity_behind": dict(finding.severity_behind),
         "seen_at": finding.seen_at,
         **sighted(sighting),
+    }
+
+
+def traffic_object(traffic: Traffic) -> dict[str, Any] | None:
+    """Return what engines did in a window; null where they were not read twice."""
+    if not traffic.seconds:
+        return None
+    numbers = {
+        "window_seconds": traffic.seconds,
+        **pick(traffic, (*COUNTERS, *GAUGES)),
+        "prefix_hit_rate": traffic.hit_rate,
+        "external_hit_rate": traffic.external_hit_rate,
+        "time_to_first_token_seconds": traffic.first_token,
+    }
+    missing = missing_rate(traffic) or None
+    return {name: as_float(each) for name, each in numbers.items()} | {"missing": missing, "refused": traffic.refused}
+
+
+def effect_object(effect: Effect) -> dict[str, Any]:
+    """Return what a difference costs in a pool, or why that is unknown."""
+    return {
+        "pool": effect.pool,
+        "affected": traffic_object(effect.affected),
+        "rest": traffic_object(effect.rest),
+        "prompt_share": effect.prompt_share,
+        "avoidable_tokens_per_minute": effect.avoidable_tokens,
+        "avoidable_prefill_seconds_per_request": effect.avoidable_seconds,
+        "assumption": ASSUMPTION if effect.avoidable_tokens is not None else None,
+        "missing": effect.missing or None,
     }
 
 

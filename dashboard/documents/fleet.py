@@ -15,7 +15,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.sharing_text import cause_text, sharing_text
 from dashboard.compare import SharingCell, SharingCounts, SharingVerdict
 from dashboard.documents import as_float, findings, native, pick, value_object, write_json
-from dashboard.documents.findings import sighted
+from dashboard.documents.findings import sighted, traffic_object
 from dashboard.fleet import (
     Baseline,
     Device,
@@ -64,6 +64,7 @@ def fleet_json(fleet: Fleet, generated_at: datetime, *, full: bool = False, inde
         "replicas": [
             _replica_object(fleet.as_read(replica), cohorts.get(replica.id), full=full)
             | sighted(fleet.sightings.replicas.get(replica.id))
+            | {"traffic": traffic_object(fleet.traffic_of([replica.id]))}
             for replica in fleet.replicas
         ],
         "engines": _rows(fleet, lambda replica: [_engine_object(engine, full=full) for engine in replica.engines]),
@@ -73,6 +74,7 @@ def fleet_json(fleet: Fleet, generated_at: datetime, *, full: bool = False, inde
         "kv_cache_groups": _rows(
             fleet, lambda replica: [_group_object(group, full=full) for group in replica.kv_cache_groups]
         ),
+        "traffic": _rows(fleet, lambda replica: _traffic_objects(fleet, replica)),
         "pools": [_pool_object(fleet, pool) for pool in fleet.pools],
         **findings.findings_of(fleet),
     }
@@ -173,6 +175,13 @@ def _group_object(group: KVCacheGroup, *, full: bool) -> dict[str, Any]:
     return group._asdict() if full else pick(group, GROUP)
 
 
+def _traffic_objects(fleet: Fleet, replica: Replica) -> list[dict[str, Any]]:
+    return [
+        {"dp_rank": rank, **(traffic_object(own) or {}), "caching_off": replica.id in fleet.without_cache}
+        for rank, own in fleet.traffic.get(replica.id, {}).items()
+    ]
+
+
 def _pool_object(fleet: Fleet, pool: Pool) -> dict[str, Any]:
     sightings = fleet.sightings
     return {
@@ -182,10 +191,12 @@ def _pool_object(fleet: Fleet, pool: Pool) -> dict[str, Any]:
             "replicas": _counts_object(fleet.sharing_counts[pool.name]),
         },
         "majority_document": pool.majority_document,
+        "traffic": traffic_object(fleet.traffic_of(pool.replicas)),
         "cohorts": [
             {
                 "cohort": cohort.letter,
                 **pick(cohort, ("document", "replicas")),
+                "traffic": traffic_object(fleet.traffic_of(cohort.replicas)),
                 "distinguishing": [
                     {**value_object(value), "path": path} for path, value in cohort.distinguishing.items()
                 ],

@@ -18,6 +18,7 @@ from dashboard.documents.secrets import clean_fleet
 from dashboard.errors import SnapshotError, UnreadableError
 from dashboard.fleet import Document
 from dashboard.fleet.formatting import end_cut
+from dashboard.fleet.traffic import Traffic
 from dashboard.rules.findings import Inspection
 from dashboard.vllm.merging import version_of
 from dashboard.vllm.reading import SAVED_FLEET_BYTES, SAVED_FLEET_NODES, json_fault, node_count
@@ -66,6 +67,9 @@ def read_saved(raw: bytes) -> tuple[Fleet, datetime]:
         for each in saved["replicas"]
     )
     documents = {key: Document(key, version_of(each), each) for key, each in saved["documents"].items()}
+    traffic: dict[str, dict[int, Traffic]] = defaultdict(dict)
+    for replica, engine in saved["traffic"]:
+        traffic[replica][engine.dp_rank] = engine.traffic
     names = ("ignored", "policy", "discovery_errors", "routers", "recent", "sightings")
     derived_from = {name: saved[name] for name in names}
     at = saved["data_as_of"]
@@ -78,6 +82,7 @@ def read_saved(raw: bytes) -> tuple[Fleet, datetime]:
         documents=documents,
         inspection=inspection,
         letters=dict(saved["pools"]),
+        traffic=dict(traffic),
         **derived_from,
     )
     return fleet, at
@@ -127,7 +132,7 @@ def _check(saved: Mapping[str, Any]) -> None:
     """Refuse duplicates, and what belongs to a replica or a document that the file lacks."""
     known = Counter(each.id for each in saved["replicas"])
     _refuse_duplicate("replicas", ((each,) for each in known.elements()))
-    for name, unique in LISTS.items():
+    for name, unique in {**LISTS, "traffic": ("dp_rank",)}.items():
         _refuse_duplicate(name, ((replica, *(getattr(row, key) for key in unique)) for replica, row in saved[name]))
         for place, (replica, _) in enumerate(saved[name]):
             if replica not in known:

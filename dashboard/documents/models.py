@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter
 from pydantic_core import from_json
@@ -12,12 +12,15 @@ from typing_extensions import TypedDict
 
 from dashboard import fleet
 from dashboard.documents.fleet import MOST_KNOWN, SCHEMA_VERSION, finding_adapter
+from dashboard.fleet.formatting import end_cut
 from dashboard.fleet.history import Alternation, RecentEvents, Recurrence, SeenRollout, Sighting, Sightings
 from dashboard.fleet.pieces import Kind, Piece
+from dashboard.fleet.traffic import COUNTERS, GAUGES, SHARES, Traffic
 from dashboard.rules.domain import Expectations, PoolDeclaration
 from dashboard.rules.findings import Evidence, Finding, Suppression
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.vllm.canonical import is_short, spelled
+from dashboard.vllm.traffic import MAX_COUNT
 from vllm_fleet_provider.shared.redaction import redact
 from vllm_fleet_provider.shared.spelling import canonical_text
 from vllm_fleet_provider.shared.types import Count, Moment
@@ -25,6 +28,13 @@ from vllm_fleet_provider.shared.types import Count, Moment
 # The lists of what belongs to a replica, with what is unique in each of them.
 LISTS = {"engines": ("dp_rank",), "devices": ("dp_rank", "rank"), "kv_cache_groups": ("dp_rank", "group_id")}
 MAJOR = SCHEMA_VERSION.partition(".")[0]
+
+
+class EngineTraffic(NamedTuple):
+    """The traffic of an engine."""
+
+    dp_rank: int
+    traffic: Traffic
 
 
 def _read_setting(path: str, values: Mapping[str, Any]) -> fleet.Setting:
@@ -67,6 +77,16 @@ def _read_replica(
     return fleet.Replica(
         id=replica, failure=reason, adapters=paths, engines=(), devices=(), kv_cache_groups=(), **values
     )
+
+
+def _read_traffic(
+    *, replica: str, dp_rank: int, window_seconds: float, refused: tuple[str, ...], **rose: float | None
+) -> tuple[str, EngineTraffic]:
+    for part, whole in SHARES:
+        if (rose[part] or 0.0) > (rose[whole] or 0.0):
+            raise ValueError(f"{part} is larger than {whole}")
+    sentences = tuple(map(end_cut, refused))
+    return replica, EngineTraffic(dp_rank, Traffic(window_seconds, **rose, refused=sentences))
 
 
 def _read_sightings(
@@ -187,6 +207,19 @@ RECENT = type_of(
     rollouts=keyed(type_of(SeenRollout)),
     recurrences=keyed(type_of(Recurrence, times=keyed(many(Time)))),
 )
+DAY_SECONDS = 86_400  # the longest window
+AMOUNT = Annotated[float, Field(ge=0, le=MAX_COUNT)]
+TRAFFIC = object_of(
+    _read_traffic,
+    {
+        "replica": str,
+        "dp_rank": int,
+        "window_seconds": Annotated[float, Field(ge=0.001, le=DAY_SECONDS)],
+        **dict.fromkeys((*COUNTERS, *GAUGES), AMOUNT | None),
+        "kv_usage": Annotated[float, Field(ge=0, le=1)] | None,
+        "refused": many(str),
+    },
+)
 BY_POOL = keyed(keyed(SIGHTING))
 SIGHTINGS = object_of(
     _read_sightings,
@@ -212,6 +245,7 @@ FLEET = object_of(
         "engines": many(_row_of(fleet.Engine, fingerprint=type_of(fleet.EngineFingerprint) | None)),
         "devices": many(_row_of(fleet.Device, memory=type_of(fleet.WorkerMemory) | None)),
         "kv_cache_groups": many(_row_of(fleet.KVCacheGroup)),
+        "traffic": many(TRAFFIC),  # of engines; that of replicas, pools and cohorts is their sum
         "pools": many(LETTERS_OF_POOL),  # everything else of a pool is derived again
         "documents": keyed(SETTINGS),
         "policy": POLICY,

@@ -9,11 +9,13 @@ import jsonschema
 import pytest
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.effect import ASSUMPTION
 from dashboard.documents.findings import findings_json
 from dashboard.fleet import State
 from dashboard.rules.findings import CohortShare, Evidence, Finding, Inspection, Outcome, OutcomeKind
 from tests import builders, inspected_fleets
 from tests.docs_pages import schema
+from tests.used import PROMPT_TOKENS, traffic, with_traffic
 
 AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 ODD, REST = "http://chat-0:8000", tuple(f"http://chat-{number}:8000" for number in range(1, 4))
@@ -50,6 +52,28 @@ def test_the_document_of_the_simulated_fleet_matches_its_schema_and_has_every_ou
     jsonschema.validate(found, schema("findings"))
     assert len(found["findings"]) == len(demo_fleet.inspection.findings) > 0
     assert sorted(outcomes) == sorted((each.rule, each.subject, each.kind) for each in demo_fleet.inspection.outcomes)
+
+
+def test_a_finding_has_what_it_costs_or_why_that_is_unknown() -> None:
+    known = fleet_of(Inspection(findings=(FINDING,)))
+    found = []
+    for usual in (0.6, traffic(0.6, requests=3)):
+        used = with_traffic(known, {ODD: 0.1, "chat": usual})
+        written = json.loads(findings_json(used, AT))
+        jsonschema.validate(written, schema("findings"))
+        found += written["findings"][0]["effect"]
+    measured, unknown = found
+
+    assert (measured["affected"]["prefix_hit_rate"], measured["rest"]["prefix_hit_rate"]) == (0.1, 0.6)
+    assert measured["prompt_share"] == 0.25
+    assert measured["avoidable_tokens_per_minute"] == PROMPT_TOKENS * 0.5 / 15
+    assert (measured["assumption"], measured["missing"]) == (ASSUMPTION, None)
+    assert (unknown["avoidable_tokens_per_minute"], unknown["assumption"]) == (None, None)
+    assert unknown["missing"].startswith("Rest of the pool: Not enough traffic: 9 of 20 requests")
+
+
+def test_without_traffic_a_finding_has_no_effect() -> None:
+    assert written(FINDING)["effect"] == []
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from dashboard.render.terminal import to_terminal
 from dashboard.views.command_line import poll_view
 from tests.captured import AT, capture
 from tests.saved_fleets import built_of_captures, saved
+from tests.used import with_traffic
 
 
 def refusal(raw: bytes) -> str:
@@ -82,7 +83,8 @@ def small() -> Any:
 
 @cache
 def _small() -> Any:
-    return json.loads(saved(built_of_captures(capture("llama"))))
+    fleet = built_of_captures(capture("llama"))
+    return json.loads(saved(with_traffic(fleet, {}, usual=0.5)))
 
 
 def _twice(name: str) -> Callable[[Any], object]:
@@ -118,6 +120,15 @@ REPLICA = ("replicas", 0)
         (_set("replicas", [1] * 100_000), "replicas[0]: "),
         (_twice("replicas"), "replicas: duplicate http://10.0.0.0:8000"),
         (_twice("engines"), "engines: duplicate http://10.0.0.0:8000, 0"),
+        (_twice("traffic"), "traffic: duplicate http://10.0.0.0:8000, 0"),
+        (_set("traffic", 0, "hits", 1e12), "traffic[0]: Value error, hits is larger than queries"),
+        (_set("traffic", 0, "external_hits", 5), "external_hits is larger than external_queries"),
+        (_set("traffic", 0, "requests", -1), "traffic[0].requests: Input should be greater than or equal to 0"),
+        (_set("traffic", 0, "requests", 1e308), "traffic[0].requests: Input should be less than or equal to"),
+        (_set("traffic", 0, "requests", "20"), "traffic[0].requests: Input should be a valid number"),
+        (_set("traffic", 0, "kv_usage", 40), "traffic[0].kv_usage: Input should be less than or equal to 1"),
+        (_set("traffic", 0, "window_seconds", 0), "traffic[0].window_seconds: Input should be greater than"),
+        (_set("traffic", 0, "replica", "http://nowhere:1"), "traffic[0].replica: there is no replica http://nowhere:1"),
         (lambda document: document.pop("engines"), "engines: Field required"),
         (lambda document: document.pop("rule_set"), "rule_set: Field required"),
         (lambda document: document["replicas"][0].pop("identity"), "replicas[0].identity: Field required"),

@@ -26,6 +26,7 @@ from dashboard.fleet import (
     Tolerance,
 )
 from dashboard.fleet.history import Alternation, RecentEvents, Recurrence, SeenRollout, Sighting, Sightings
+from dashboard.fleet.traffic import Traffic
 from dashboard.rules.domain import Expectations, PoolDeclaration, Router, SeedPolicy, Store
 from dashboard.rules.findings import Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
@@ -35,6 +36,7 @@ from tests.polled_fleets import INTERVAL, build_fleet
 from tests.provider_answers import with_provider
 from tests.saved_fleets import built_of_captures, saved
 from tests.sources.polling.hostile import changed_metrics
+from tests.used import traffic, with_traffic
 
 LAST_DAY = date(2026, 11, 20)  # of the simulated fleet's poll
 POLICY = Policy(
@@ -67,6 +69,24 @@ def under(policy: Policy, raw: bytes, today: date | None = None) -> Fleet:
 
 def test_the_simulated_fleet_is_restored_with_the_time_of_its_poll(demo_fleet: Fleet) -> None:
     assert restored(demo_fleet).polled_at == demo_fleet.polled_at
+
+
+def test_the_traffic_of_engines_is_restored_with_what_was_refused(demo_fleet: Fleet) -> None:
+    lies = traffic(None)._replace(refused=("prefix hits rose by more than prefix queries",))
+    some = demo_fleet.pools[0].replicas[0]
+    known = with_traffic(demo_fleet, {some: lies}, usual=0.6)
+    back = restored(known)
+
+    assert back.traffic == known.traffic
+    assert saved(back) == saved(known), "equal fleets are equal bytes"
+
+
+def test_foreign_text_in_what_was_refused_is_cut_to_one_line() -> None:
+    fleet = builders.fleet([builders.replica("a")])
+    known = replace(fleet, traffic={"http://a:8000": {0: Traffic(60, refused=("\x1b[31m\n" + 999 * "x",))}})
+    (sentence,) = read_snapshot(saved(known)).traffic["http://a:8000"][0].refused
+
+    assert (len(sentence), sentence[:7]) == (200, "\ufffd[31m x")
 
 
 def test_every_field_of_a_replica_is_restored() -> None:

@@ -36,8 +36,8 @@ from dashboard.vllm.merging import version_of
 BATCH = 100  # replicas that are written or read at once: their JSON takes memory for a moment
 # What a start of the process decides. The rest is mostly that of other replicas, too.
 PROCESS = ("name", "labels", "started_at", "same_process", "contradictions", "identity", "set_arguments", *LISTS)
-# Not in a part: columns of the span, and the letter of the cohort, which is derived.
-COLUMNS = ("document", "observed_at", "cohort", *Sighting._fields)
+# Not in a part: columns of the span, the letter of the cohort, which is derived, and traffic, of which there are sums.
+COLUMNS = ("document", "observed_at", "cohort", "traffic", *Sighting._fields)
 TIMES = ("observed_at", "elapsed_seconds", "size_bytes")  # of a probe: they differ at every poll
 FLEET_TIMES = ("generated_at", "data_as_of")
 IDENTITY = "identity"
@@ -100,7 +100,7 @@ def _times(probes: Iterable[ProbeResult]) -> str:
 
 def _written(fleet: Fleet, replicas: Sequence[Replica], at: datetime) -> dict[str, Any]:
     notes = Inspection(notes=fleet.inspection.notes)
-    part = replace(fleet, replicas=tuple(replicas), documents={}, pools=(), inspection=notes)
+    part = replace(fleet, replicas=tuple(replicas), documents={}, pools=(), inspection=notes, traffic={})
     written: dict[str, Any] = from_json(fleet_json(part, at, full=True))
     return written
 
