@@ -4,9 +4,11 @@ import asyncio
 import re
 from collections.abc import Mapping
 from datetime import timedelta
+from html import unescape
 
 import pytest
 
+from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.effect import dominant_of
 from dashboard.config import PollOptions, TrafficOptions
@@ -15,6 +17,7 @@ from dashboard.fleet.formatting import missing_rate
 from dashboard.sources.polling.poller import Poller
 from dashboard.vllm.traffic import METRICS
 from tests.frozen import AT
+from tests.page_runner import EVERY_PAGE, html, open_page
 from tests.polled_fleets import build_fleet
 from tests.sources.polling.hostile import CAPTURE, HostileServer, answers
 
@@ -161,3 +164,23 @@ def test_a_replica_whose_tokens_decide_the_rate_of_its_pool_is_named(share: floa
     assert most[1] == pytest.approx((share - 1000) / (share - 1000 + 300_000))
     assert dominant_of(fleet, ids(fleet, *HONEST)) is None
     assert dominant_of(fleet, ids(fleet, HONEST[0], "liar")) is None
+
+
+@pytest.fixture(scope="module")
+def hostile() -> Fleet:
+    """Honest replicas, and one with foreign text as a value."""
+    return polled(LIES[f"hits {PAYLOAD}"][0])
+
+
+@pytest.mark.parametrize("page", [each for each in EVERY_PAGE if each != "replica"])
+def test_every_page_opens_and_escapes_the_value(hostile: Fleet, page: str) -> None:
+    assert PAYLOAD not in html(open_page(hostile, page, at=AT))
+    service.stop()
+
+
+def test_the_page_of_the_replica_has_the_sentence(hostile: Fleet) -> None:
+    shown = html(open_page(hostile, "replica", at=AT, replica=ids(hostile, "liar")[0]))
+    service.stop()
+
+    assert PAYLOAD not in shown
+    assert LIES[f"hits {PAYLOAD}"][1] in unescape(shown)

@@ -31,6 +31,7 @@ TABLES = {
     "finding_span": "finding spans",
     "cohort_span": "cohort spans",
     "difference_span": "difference spans",
+    "traffic": "sums of traffic",
     "body": "documents",
     "snapshot": "snapshots",
     "snapshot_answers": "answers of snapshots",

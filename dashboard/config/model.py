@@ -200,6 +200,9 @@ class TrafficOptions(Part):
         return self
 
 
+NO_TRAFFIC = TrafficOptions(enabled=False)  # of a poll that is not repeated
+
+
 class RedactOptions(Part):
     """Additional secrets: last words of names, and patterns of values."""
 

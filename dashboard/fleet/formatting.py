@@ -233,10 +233,12 @@ def missing_word(traffic: Traffic) -> str:
     """Return why some traffic has no prefix hit rate in few words; empty where it has one."""
     if traffic.hit_rate is not None:
         return ""
+    if traffic.refused and (traffic.queries is None or traffic.requests is None):
+        return "not counted"
     if not traffic.seconds:
         return "not read twice yet"
     if traffic.queries is None or traffic.requests is None:
-        return "not counted" if traffic.refused else "unsupported"
+        return "unsupported"
     return "not enough traffic"
 
 
@@ -244,11 +246,11 @@ def missing_rate(traffic: Traffic) -> str:
     """Return why some traffic has no prefix hit rate; empty where it has one."""
     if traffic.hit_rate is not None:
         return ""
+    if traffic.refused and (traffic.queries is None or traffic.requests is None):
+        return f"Not counted: {'; '.join(traffic.refused)}."
     if not traffic.seconds:
         return "Not read twice yet."
     if traffic.queries is None or traffic.requests is None:
-        if traffic.refused:
-            return f"Not counted: {'; '.join(traffic.refused)}."
         return "/metrics has no counters of the prefix cache or of requests."
     requests = f"{traffic.requests:,.0f} of {LEAST_REQUESTS} requests"
     tokens = f"{traffic.queries:,.0f} of {LEAST_TOKENS:,} prompt tokens"

@@ -5,6 +5,7 @@ Sums come before ratios: those of a pool are ratios of its sums, never averages 
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -132,6 +133,25 @@ def summed(parts: Iterable[Traffic]) -> Traffic:
     }
     refused = tuple(dict.fromkeys(sentence for each in every for sentence in each.refused))
     return Traffic(max((each.seconds for each in every), default=0.0), **sums, **most, refused=refused)
+
+
+def in_sequence(parts: Iterable[Traffic]) -> Traffic:
+    """Return the sums of what the same engines did in times that follow each other."""
+    every = list(parts)
+    return summed(every)._replace(seconds=sum(each.seconds for each in every))
+
+
+class TrafficSum(NamedTuple):
+    """What the replicas of a pool with one document counted together between two times, as the history has it.
+
+    The document is empty where it was unknown. Seconds are those in which they were counted.
+    """
+
+    since: datetime
+    until: datetime
+    pool: str
+    document: str
+    traffic: Traffic
 
 
 class _Read(NamedTuple):

@@ -1,6 +1,6 @@
 """Options for rules in fleet.yaml: domains of pools, changed rules, suppressions, baselines; and what they apply to."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -17,6 +17,9 @@ from dashboard.rules.findings import CohortShare, Family, Finding, Inspection, S
 from dashboard.rules.registry import Rule, Scope
 
 T = TypeVar("T")
+# Why the history has no traffic.
+NO_PART = "the history has traffic of cohorts, not of replicas"
+NOT_RECORDED = "the history has no traffic of this time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,9 @@ class FleetData:
     """What rules evaluate: the replicas of one poll with their documents and pools, and the options that apply.
 
     `routers` are what routers reported, `recent` is what the last polls saw. `traffic` is that of each replica's
-    engines, by DP rank, where they were read twice.
+    engines, by DP rank, where they were read twice. `usual_traffic` is that of each pool in the last day, as far as the
+    history has it. `recorded_traffic` is, in place of `traffic`, that of the replicas of a pool with one document: all
+    that the history has of a past time. None: this is no fleet of the history.
     """
 
     replicas: tuple[Replica, ...] = ()
@@ -71,6 +76,8 @@ class FleetData:
     routers: tuple[RouterConfig, ...] = ()
     recent: RecentEvents = NOTHING_RECENT
     traffic: Mapping[str, Mapping[int, Traffic]] = field(default_factory=dict)
+    usual_traffic: Mapping[str, Traffic] = field(default_factory=dict)
+    recorded_traffic: Mapping[tuple[str, str], Traffic] | None = None
 
     @cached_property
     def by_id(self) -> Mapping[str, Replica]:
@@ -82,12 +89,29 @@ class FleetData:
         return {replica.id: replica.name for replica in self.replicas}
 
     def traffic_of(self, replicas: Iterable[str]) -> Traffic:
-        """Return the traffic of some replicas together, each process once."""
+        """Return the traffic of some replicas together, each process once.
+
+        What is recorded is that of all replicas of a pool with one document: of some of them it is unknown.
+        """
         asked = dict.fromkeys(replicas)
-        counted = (
+        counted = [
             key for key in asked if not any(each < key and each in asked for each in self.by_id[key].same_process)
-        )
+        ]
+        if self.recorded_traffic is not None:
+            return self._recorded_of(counted, self.recorded_traffic)
         return summed(engine for each in counted for engine in self.traffic.get(each, {}).values())
+
+    def _recorded_of(self, replicas: Iterable[str], recorded: Mapping[tuple[str, str], Traffic]) -> Traffic:
+        asked = Counter(_alike(self.by_id[each]) for each in replicas)
+        if any(number < self._processes[key] for key, number in asked.items()):
+            return Traffic(refused=(NO_PART,))
+        known = [recorded[key] for key in asked if key in recorded]
+        return summed(known) if known else Traffic(refused=(NOT_RECORDED,))
+
+    @cached_property
+    def _processes(self) -> Mapping[tuple[str, str], int]:
+        """Count the processes of each pool with one document."""
+        return Counter(_alike(each) for each in self.replicas if not each.is_second_address)
 
     @cached_property
     def _letters(self) -> Mapping[str, str]:
@@ -101,6 +125,11 @@ class FleetData:
         for key in replicas:
             members[self.by_id[key].pool or "", self._letters.get(key, "")].append(key)
         return tuple(CohortShare(pool, letter, tuple(members[pool, letter])) for pool, letter in sorted(members))
+
+
+def _alike(replica: Replica) -> tuple[str, str]:
+    """Return the key of `recorded_traffic`."""
+    return replica.pool or "", replica.document or ""
 
 
 def suppress(

@@ -294,7 +294,7 @@ class Collector:
         found = await self.discovery.discover(self._clock(), SOURCE_SECONDS)
         _log_failures(before, found.sources)
         snapshots, routers = await asyncio.gather(
-            self._poller.poll(found.targets, self._clock, scraped_at=found.scraped_at),
+            self._poller.poll(found.targets, self._clock, scraped_at=found.scraped_at, counts=found.counts),
             self._routers.read(self._clock()),
         )
         polled_at = self._clock()
@@ -305,7 +305,9 @@ class Collector:
         with uncollected():
             read = _read(self.options, self._policy, found, snapshots, routers, polled_at, shown)
             letters = all_letters(self._letters, shown.letters)
-            read = replace(read, recent=watch.add_poll(read, polled_at, lives), letters=letters)
+            usual = self.recorder.usual_traffic(polled_at) if self.recorder else {}
+            read = replace(read, letters=letters, usual_traffic=usual)
+            read = replace(read, recent=watch.add_poll(read, polled_at, lives))
             fleet = assemble(read, polled_at, before=shown)
         fleet = planned(_numbered(with_lives(_with_notes(fleet, found, warnings), lives), shown), shown)
         self._lives = fleet.lives
@@ -368,6 +370,10 @@ def _with_notes(fleet: Fleet, found: DiscoveryResult, warnings: str) -> Fleet:
 
 def _numbered(fleet: Fleet, before: Fleet) -> Fleet:
     """Return a fleet with its generation: it grows when a page changes."""
-    if before.polled_at is not None and has_same_findings(fleet, before) and fleet.traffic == before.traffic:
+    if before.polled_at is not None and has_same_findings(fleet, before) and _has_same_traffic(fleet, before):
         return replace(fleet, generation=before.generation, since=before.since)
     return replace(fleet, generation=before.generation + 1)
+
+
+def _has_same_traffic(fleet: Fleet, before: Fleet) -> bool:
+    return fleet.traffic == before.traffic and fleet.recorded_traffic == before.recorded_traffic

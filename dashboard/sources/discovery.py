@@ -11,12 +11,12 @@ from itertools import islice
 from types import MappingProxyType
 from typing import NamedTuple
 
-from dashboard.config import CredentialsOptions, Options
+from dashboard.config import NO_TRAFFIC, CredentialsOptions, Options
 from dashboard.config.address import AllowedTargets
 from dashboard.fleet import MOST_CONFLICTS, Credentials, LabelConflict, SourceStatus, Target, TargetAccess
 from dashboard.sources.kubernetes.source import Kubernetes
 from dashboard.sources.prometheus.source import Prometheus
-from dashboard.sources.source import Listing, TargetSource, keep_targets
+from dashboard.sources.source import Listing, ScrapedCounts, TargetSource, keep_targets
 from dashboard.sources.target_groups import FileSd, HttpSd
 
 log = logging.getLogger(__name__)
@@ -27,13 +27,15 @@ Mention = tuple[Listing, Target]  # what lists a target
 class DiscoveryResult(NamedTuple):
     """The targets of all sources, each once, the status of each place that lists targets, and where they disagree.
 
-    `scraped_at` is when Prometheus scraped each target last, by its id, in seconds since 1970.
+    `scraped_at` is when Prometheus scraped each target last, by its id, in seconds since 1970. `counts` are the
+    counters of that or an earlier scrape, by id.
     """
 
     targets: tuple[Target, ...]
     sources: tuple[SourceStatus, ...] = ()
     conflicts: tuple[LabelConflict, ...] = ()
     scraped_at: Mapping[str, float] = MappingProxyType({})
+    counts: Mapping[str, ScrapedCounts] = MappingProxyType({})
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -134,10 +136,12 @@ class Discovery:
     def _merged(self) -> DiscoveryResult:
         first: dict[str, Mention] = {}
         scraped_at: dict[str, float] = {}
+        counts: dict[str, ScrapedCounts] = {}
         repeated: dict[str, list[Mention]] = {}  # all mentions of the targets with several
         admitted, self._admitted = self._admitted, {}
         for kind, listing in ((each.source.kind, one) for each in self._readings.values() for one in each.listings):
             scraped_at |= listing.scraped_at
+            counts |= listing.counts
             for listed in listing.targets:
                 target = listed if kind in LISTING else self._admit(listed, admitted)
                 mention = (listing, target)
@@ -148,10 +152,11 @@ class Discovery:
             for listing, target in several:
                 if target.scraped is not None and target.scraped is merged[name].scraped:
                     scraped_at[name] = listing.scraped_at[name]
+                    counts |= {name: listing.counts[name]} if name in listing.counts else {}
         targets = tuple(merged.get(name, target) for name, (_, target) in first.items())
         conflicts = (each for name in first if name in repeated for each in _conflicts(repeated[name]))
         statuses = tuple(each for reading in self._readings.values() for each in reading.statuses())
-        return DiscoveryResult(targets, statuses, tuple(islice(conflicts, MOST_CONFLICTS)), scraped_at)
+        return DiscoveryResult(targets, statuses, tuple(islice(conflicts, MOST_CONFLICTS)), scraped_at, counts)
 
     def _admit(self, listed: Target, before: Mapping[int, tuple[Target, Target]]) -> Target:
         """Return a target that only a source names, with its access: one object while the source lists one object."""
@@ -177,7 +182,7 @@ def discover_once(options: Options) -> DiscoveryResult:
     """Return the targets of the options, for one poll. Not from inside an event loop."""
 
     async def discover() -> DiscoveryResult:
-        async with aclosing(Discovery(options)) as discovery:
+        async with aclosing(Discovery(options.model_copy(update={"traffic": NO_TRAFFIC}))) as discovery:
             return await discovery.discover()
 
     return asyncio.run(discover())
@@ -200,7 +205,8 @@ def _sources_of(options: Options) -> Iterator[tuple[str, Callable[[], TargetSour
         yield f"{url!r} {credentials!r} {options.poll!r}", partial(HttpSd, url, own, credentials, options.poll)
     for server in options.prometheus:
         credentials = _credentials(server.credentials, common)
-        yield f"{server!r} {credentials!r} {options.poll!r}", partial(Prometheus, server, credentials, options.poll)
+        key = f"{server!r} {credentials!r} {options.poll!r} {options.traffic!r}"
+        yield key, partial(Prometheus, server, credentials, options.poll, traffic=options.traffic)
     for pods in options.kubernetes:
         credentials = _credentials(pods.credentials, common)
         yield f"{pods!r} {credentials!r} {options.poll!r}", partial(Kubernetes, pods, credentials, options.poll)

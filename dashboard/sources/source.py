@@ -10,21 +10,31 @@ from dashboard.config.address import replica_id, shown
 from dashboard.config.document import read_document
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials, Failure, FailureKind, Target
+from dashboard.fleet.traffic import EngineCounts
 
 MAX_TARGETS = 50_000  # per place: ten times the largest fleet that this program is made for
+
+
+class ScrapedCounts(NamedTuple):
+    """The counters of a replica's engines by DP rank, as Prometheus scraped them at a time: seconds since 1970."""
+
+    at: float
+    engines: Mapping[int, EngineCounts]
 
 
 class Listing(NamedTuple):
     """The targets of one place of a source, such as a file, and why it cannot be read now.
 
     A place that fails keeps its last targets, marked stale. `failure` is a sentence that begins with the name.
-    `scraped_at` is when Prometheus scraped each target last, by its id, in seconds since 1970.
+    `scraped_at` is when Prometheus scraped each target last, by its id, in seconds since 1970. `counts` are those of
+    a scrape, by id; the same ones until Prometheus is asked again.
     """
 
     name: str
     targets: tuple[Target, ...]
     failure: str | None = None
     scraped_at: Mapping[str, float] = MappingProxyType({})
+    counts: Mapping[str, ScrapedCounts] = MappingProxyType({})
 
 
 def keep_targets(last: Listing, sentence: str) -> Listing:

@@ -15,7 +15,8 @@ from dashboard.config import Options, PollOptions, PrometheusOptions
 from dashboard.errors import UnreadableError
 from dashboard.fleet import STALE_SECONDS, Target
 from dashboard.sources.discovery import discover_once
-from dashboard.sources.prometheus.server import QueryResult, read_answer, replicas_query
+from dashboard.sources.prometheus.answers import QueryResult, read_answer, read_named_samples
+from dashboard.sources.prometheus.server import replicas_query
 from dashboard.sources.prometheus.source import Prometheus
 from tests.sources.polling.hostile import BAD_ANSWERS, Exchange, HostileServer, answers, silent
 
@@ -134,6 +135,24 @@ def test_a_broken_answer_is_refused_as_in_any_other_spelling(place: int, noise: 
     broken = own[:place] + noise + own[place:]
 
     assert outcome_of(broken, {}) == outcome_of(b" " + broken, {})
+
+
+@given(st.lists(st.tuples(LABELS, st.sampled_from(("", "vllm:a", 'a"b', "é")), st.text(max_size=5)), max_size=4))
+def test_samples_of_many_metrics_are_the_same_in_any_spelling(found: list[tuple[dict[str, str], str, str]]) -> None:
+    result = [
+        {"metric": {**({"__name__": name} if name else {}), **labels}, "value": [NOW, value]}
+        for labels, name, value in found
+    ]
+    answer = {"status": "success", "data": {"resultType": "vector", "result": result}}
+    own = json.dumps(answer, separators=(",", ":"), ensure_ascii=False).encode()
+
+    def samples(body: bytes) -> list[tuple[str, dict[str, str]]]:
+        return [
+            (each.metric, {name: text for name, text in each.labels.items() if name != "__name__"})
+            for each in read_named_samples(body)
+        ]
+
+    assert samples(own) == samples(json.dumps(answer).encode())
 
 
 def outcome_of(body: bytes, known: dict[bytes, Mapping[str, str]]) -> QueryResult | str:

@@ -6,6 +6,8 @@ have, each of them is asked directly, and none answers for another.
 A replica whose configuration endpoint answers 401, and whose /metrics is open, has the settings of one that answered
 with equal digests.
 
+Counters of use are those that Prometheus scraped, except of replicas that every poll asks: these have later ones.
+
 What was not read from a replica itself is what its digests cover: settings that are not identity settings, LoRA
 adapters, KV cache groups and block hashes. Devices, memory, capacity of the provider and arguments are not reported.
 """
@@ -19,7 +21,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from dashboard.config import PollOptions, TrafficOptions
+from dashboard.config import NO_TRAFFIC, PollOptions, TrafficOptions
 from dashboard.errors import UnreadableError
 from dashboard.fleet import (
     EngineReport,
@@ -32,10 +34,12 @@ from dashboard.fleet import (
     Source,
     Target,
 )
+from dashboard.fleet.traffic import ReplicaTraffic
 from dashboard.garbage import uncollected
 from dashboard.sources.http.failures import Endpoint
-from dashboard.sources.polling.poller import NO_TRAFFIC, Poller
+from dashboard.sources.polling.poller import Poller
 from dashboard.sources.polling.probes import INFERENCE_CONFIG, METRICS, Reader
+from dashboard.sources.source import ScrapedCounts
 from dashboard.vllm.metrics import parse_metrics
 from vllm_fleet_provider.shared.digests import SCHEME, EngineDigests, differing_digests, has_digests, kept_digests
 
@@ -64,6 +68,7 @@ class DigestPoller:
         """Poll within `limits`; `clock` is monotonic, in seconds."""
         self._limits = limits
         self._clock = clock
+        self._traffic = traffic
         self._poller = Poller(limits, clock, traffic)
         self._reader = Reader()
         self._sources: dict[DigestKey, DigestSource] = {}  # last time
@@ -73,6 +78,8 @@ class DigestPoller:
         self._keys: dict[bytes, DigestKey | None] = {}  # by the lines of a replica
         self._read: dict[bytes, ProbeResult] = {}
         self._last: dict[str, Snapshot] = {}
+        # Of replicas whose counters Prometheus has: the time of the last scrape, and what was counted.
+        self._windows: dict[str, tuple[float, ReplicaTraffic]] = {}
         self._copied: dict[str, DigestSource | None] = {}  # of the last poll: whose answer an unasked replica has
 
     async def poll(
@@ -81,10 +88,12 @@ class DigestPoller:
         now: Callable[[], datetime],
         on_done: Callable[[int, int], None] = lambda _done, _total: None,
         scraped_at: Mapping[str, float] = MappingProxyType({}),
+        counts: Mapping[str, ScrapedCounts] = MappingProxyType({}),
     ) -> tuple[Snapshot, ...]:
         """Return one snapshot per target id, in the order of `targets` (see `Poller.poll`).
 
-        `scraped_at` is when Prometheus scraped each target last, by its id, in seconds since 1970.
+        `scraped_at` is when Prometheus scraped each target last, by its id, in seconds since 1970. `counts` are the
+        counters of a scrape; those of a replica that every poll asks are read from its own page.
         """
         unique: dict[str, Target] = {}
         for target in targets:
@@ -119,6 +128,8 @@ class DigestPoller:
         self._sampling = {key: each for key, each in self._sampling.items() if key in groups}
         self._read = {each: result for each, result in self._read.items() if each in self._keys}
         polled |= {each.id: self._with_earlier(polled[each.id], scraped_at.get(each.id)) for each in rest}
+        asked = {each.id for each in direct}
+        self._count({name: each for name, each in counts.items() if name not in asked}, polled)
         self._last, self._copied = polled, copied
         return tuple(polled[name] for name in unique)
 
@@ -197,6 +208,24 @@ class DigestPoller:
             key = self._keys[lines]
             (rest if key is None else groups[key]).extend(several)
         return groups, rest
+
+    def _count(self, counts: Mapping[str, ScrapedCounts], polled: dict[str, Snapshot]) -> None:
+        """Add the counters of later scrapes to their windows, and give the snapshots what these counted."""
+        before, self._windows = self._windows, {}
+        for name, snapshot in polled.items():
+            scrape, scraped = counts.get(name), snapshot.target.scraped
+            if scrape is None or scraped is None or not scraped.lines:
+                traffic, counted = ({}, {}) if snapshot.is_scraped else (snapshot.traffic, snapshot.counted)
+            else:
+                at, window = before.get(name, (0.0, None))
+                if window is None or scrape.at < at:  # the clock of Prometheus was set back
+                    at, window = 0.0, ReplicaTraffic()
+                if scrape.at > at:
+                    window.add(scrape.at, scrape.engines, self._traffic.window_seconds)
+                self._windows[name] = scrape.at, window
+                traffic, counted = window.traffic, window.counted if scrape.at > at else {}
+            if (snapshot.traffic, snapshot.counted) != (traffic, counted):
+                polled[name] = replace(snapshot, traffic=traffic, counted=counted)
 
     def _copy(self, target: Target, scraped: ScrapedMetrics, source: DigestSource | None) -> Snapshot:
         """Return a replica that was not asked: what Prometheus has, and what another has in common."""

@@ -12,7 +12,7 @@ from datetime import datetime
 from hashlib import blake2b
 from operator import itemgetter
 
-from dashboard.config import PollOptions, TrafficOptions
+from dashboard.config import NO_TRAFFIC, PollOptions, TrafficOptions
 from dashboard.fleet import Failure, FailureKind, ProbeResult, Snapshot, Source, Target
 from dashboard.fleet.traffic import EngineCounts, ReplicaTraffic
 from dashboard.sources.http import credentials, failures
@@ -42,7 +42,6 @@ FULL_SPREAD = 0.5  # of the interval between full polls, by which the second one
 # Bytes of an answer that is read without a thread: 1 ms for hostile JSON, 0.1 ms for a page of lines; of one that is
 # known only the digest is made, 0.3 ms.
 SMALL = {METRICS.path: 64 * 2**10}
-NO_TRAFFIC = TrafficOptions(enabled=False)  # of a poll that is not repeated
 SMALL_JSON, SMALL_KNOWN = 4 * 2**10, 256 * 2**10
 
 

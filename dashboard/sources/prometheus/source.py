@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from dashboard.config import PollOptions, PrometheusOptions
+from dashboard.config import NO_TRAFFIC, PollOptions, PrometheusOptions, TrafficOptions
 from dashboard.errors import UnreadableError
 from dashboard.fleet import STALE_SECONDS, Credentials, ScrapedMetrics, Target
 from dashboard.garbage import uncollected
 from dashboard.sources.http.client import Client
-from dashboard.sources.prometheus.server import PrometheusServer, SeriesLabels, VectorSample, as_line, kept_labels
+from dashboard.sources.prometheus.answers import SeriesLabels, VectorSample
+from dashboard.sources.prometheus.counters import Counters
+from dashboard.sources.prometheus.server import PrometheusServer, as_line, kept_labels
 from dashboard.sources.source import MAX_TARGETS, Deadline, Listing, keep_targets, make_target
 from dashboard.vllm.metrics import DIGESTS
 from vllm_fleet_provider.shared.identity import FIELDS
@@ -107,6 +109,7 @@ class Prometheus:
         credentials: Credentials | None,
         limits: PollOptions,
         clock: Callable[[], float] = time.time,
+        traffic: TrafficOptions = NO_TRAFFIC,
     ) -> None:
         """Ask nothing yet. `credentials` are for the targets; `clock` gives seconds since 1970."""
         self._options = options
@@ -116,6 +119,7 @@ class Prometheus:
         self._by = tuple(dict.fromkeys((options.address_label, *self._kept, *NOT_IN_DIGESTS)))
         self._server = PrometheusServer(options, self._by)
         self._caches: dict[str, SeriesCache] = {}
+        self._counters = Counters(options, traffic, limits)
         self._clock = clock
         self.name = options.url
         self._listing = Listing(self.name, ())
@@ -127,7 +131,23 @@ class Prometheus:
                 self._listing = await self._list(client, Deadline(self._options.timeout_seconds))
             except UnreadableError as error:
                 self._listing = keep_targets(self._listing, error.detail)
-        return [self._listing]
+            else:
+                if self._has_unasked():
+                    await self._counters.refresh(client, self._server, tuple(self._caches))
+        return [self._with_counts(self._listing)]
+
+    def _has_unasked(self) -> bool:
+        """Return whether a replica is not asked itself: the poll reads the counters of all others."""
+        return self._options.direct != "always" and (
+            self._options.direct == "never" or any(_has_digests(each.latest) for each in self._caches.values())
+        )
+
+    def _with_counts(self, listing: Listing) -> Listing:
+        counts, failure = self._counters.current(), self._counters.failure
+        found = {each.target.id: counts[address] for address, each in self._caches.items() if address in counts}
+        if failure:
+            listing = listing._replace(failure=f"{listing.failure or listing.name}: {failure}")
+        return listing._replace(counts=found)
 
     async def _list(self, client: Client, deadline: Deadline) -> Listing:
         """Return the listing of complete or partial data; in partial data what lacks stays, marked stale."""

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic_core import from_json
@@ -18,6 +18,7 @@ from dashboard.fleet import Document, Gap, Letters, Replica
 from dashboard.fleet.formatting import iso, setting_text
 from dashboard.fleet.history import Sightings
 from dashboard.fleet.times import EPOCH, MICROSECOND
+from dashboard.fleet.traffic import Traffic, TrafficSum
 from dashboard.garbage import uncollected
 from dashboard.store.history.bodies import BATCH, read_bodies, read_parts, recorded_replicas
 from dashboard.store.history.database import Database
@@ -42,6 +43,7 @@ from dashboard.store.history.timeline import (
     read_restarts,
     read_values,
 )
+from dashboard.store.history.traffic import TICK, read_traffic, traffic_around, usual_traffic
 
 NOT_READ = "not read"  # the value of documents that are too many
 REPLICA_COLUMNS = (
@@ -85,6 +87,7 @@ class HistoryReader:
             replicas = self._replicas_at(connection, shell, at, rows)
             sightings = _sightings_at(connection, at, zip(replicas, rows, strict=True))
             letters = _letters_of(_rows_at(connection, cohort_span, at))
+            traffic = traffic_around(connection, at)
         with self._database.undamaged():
             saved = replace(read_parts(shell, at), replicas=replicas, documents=documents, letters=letters)
             fleet = assemble(saved, at, before=self._before or like)
@@ -100,6 +103,7 @@ class HistoryReader:
             unrecorded=unrecorded,
             generation=-((at - EPOCH) // MICROSECOND),
             sightings=sightings,
+            recorded_traffic=traffic,
         )
         return replace(fleet, lives=resumed(fleet, whole["rule_set"]))
 
@@ -190,6 +194,21 @@ class HistoryReader:
         with self._database.read() as connection, connection.begin():
             found = read_events(connection, since, until)
         return sorted_events([*found, *(gap_event(each, until) for each in self.gaps(since, until))])
+
+    def traffic(
+        self, since: datetime, until: datetime, pool: str | None = None, step: timedelta = TICK
+    ) -> list[TrafficSum]:
+        """Return the sums of counters that touch a period, of one pool or of all, the first one first.
+
+        They are of five minutes each, older ones of an hour; those that begin within one longer `step` are added up.
+        """
+        with self._database.read() as connection, connection.begin():
+            return read_traffic(connection, since, until, pool, step)
+
+    def usual_traffic(self, at: datetime) -> dict[str, Traffic]:
+        """Return the traffic of each pool in the day before a time."""
+        with self._database.read() as connection, connection.begin():
+            return usual_traffic(connection, at)
 
     def timeline(self, period: Period, pool: str | None = None) -> Timeline:
         """Return cohorts and marks of all pools, or of one; the key of a group is a document."""

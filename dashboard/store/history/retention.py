@@ -19,8 +19,10 @@ from dashboard.store.history.schema import (
     replica_span,
     snapshot,
     snapshot_answers,
+    traffic,
     watch,
 )
+from dashboard.store.history.traffic import merge_ticks
 
 SQLITE_TABLE_BYTES = """
     SELECT tables.tbl_name AS name, sum(pages.pgsize) AS size
@@ -55,16 +57,18 @@ def prune(database: Database, now: datetime, options: HistoryOptions) -> Iterato
 
 
 def prune_step(connection: Connection, now: datetime, options: HistoryOptions) -> int:
-    """Delete some old rows in one transaction; return their number, 0 at the end.
+    """Delete some old rows, or merge those of traffic, in one transaction; return their number, 0 at the end.
 
     Where the history is too large, spans that ended first are deleted before their time, and then what they alone used.
     """
     with connection.begin():
         spans, polls = (timedelta(days=days) for days in (options.keep_spans_days, options.keep_polls_days))
         deleted = _delete_old(connection, now - spans, now - polls)
+        deleted = deleted or merge_ticks(connection, now)
         if deleted or history_bytes(connection) <= options.max_bytes:
             return deleted
-        first = [connection.scalar(select(func.min(table.c.to_at))) for table in SPANS]
+        ends = (*(table.c.to_at for table in SPANS), traffic.c.from_at)
+        first = [connection.scalar(select(func.min(each))) for each in ends]
         until = min((each for each in first if each is not None), default=now) + OVERSIZE_STEP
         return _delete_old(connection, until, until) if until < now else 0
 
@@ -80,7 +84,7 @@ def history_bytes(connection: Connection) -> int:
             connection.scalar(select(func.sum(func.length(each.c.content)))) for each in (snapshot, snapshot_answers)
         )
         return int((pages - free) * size - sum(each or 0 for each in sizes))
-    rows = sum(connection.scalar(select(func.count()).select_from(each)) or 0 for each in (*SPANS, poll, body))
+    rows = sum(connection.scalar(select(func.count()).select_from(each)) or 0 for each in (*SPANS, poll, traffic, body))
     return ROW_BYTES * rows + int(connection.scalar(select(func.sum(func.length(body.c.content)))) or 0)
 
 
@@ -99,6 +103,7 @@ def _delete_old(connection: Connection, until: datetime, polls_until: datetime) 
 def _old(until: datetime, polls_until: datetime) -> Iterator[tuple[Table, ColumnElement[bool]]]:
     """Yield the old rows of each table; what nothing refers to any more comes last."""
     yield poll, poll.c.at < polls_until
+    yield traffic, traffic.c.from_at < polls_until
     for table in SPANS:
         yield table, table.c.to_at < until
     last = select(func.max(watch.c.from_at)).scalar_subquery()
@@ -123,7 +128,8 @@ def rewind(database: Database, fleet: str, after: datetime) -> int:
         for table in SPANS:
             connection.execute(delete(table).where(table.c.from_at > after))
             connection.execute(update(table).where(table.c.to_at > after).values(to_at=None, last_seen=None))
-        connection.execute(delete(watch).where(watch.c.from_at > after))
+        for each in (watch, traffic):
+            connection.execute(delete(each).where(each.c.from_at > after))
         last = select(func.max(poll.c.at)).where(poll.c.at <= after).scalar_subquery()
         kept = func.coalesce(last, watch.c.from_at)
         connection.execute(update(watch).where(watch.c.to_at > after).values(to_at=kept, due=kept))

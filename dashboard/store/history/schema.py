@@ -13,6 +13,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -26,6 +27,7 @@ from sqlalchemy import (
 )
 
 from dashboard.fleet.times import EPOCH, MICROSECOND
+from dashboard.fleet.traffic import COUNTERS, GAUGES
 
 HEAD = "0001"  # the last migration
 MOST_PARAMETERS = 500  # of one statement; SQLite before 3.32 takes 999
@@ -173,6 +175,21 @@ watch = Table(
     Column("to_at", MomentType, nullable=False),
     Column("due", MomentType, nullable=False),
 )
+
+# What the replicas of a pool with one document counted together in five minutes, later in an hour: see `Traffic`.
+# Several rows of one time add up.
+traffic = Table(
+    "traffic",
+    METADATA,
+    Column("id", ID, primary_key=True),
+    Column("from_at", MomentType, nullable=False, index=True),
+    Column("to_at", MomentType, nullable=False),
+    Column("pool", Text, nullable=False),
+    Column("document", String(20), nullable=False),
+    Column("seconds", Float, nullable=False),
+    *(Column(name, Float) for name in (*COUNTERS, *GAUGES)),
+)
+Index("traffic_pools", traffic.c.pool, traffic.c.from_at)
 
 # A snapshot is kept for ever. `key` is its id, the hash of its JSON; `content` is that JSON, compressed, and `sha` the
 # SHA-256 of `content`. `metadata` is its name, notes and counts as JSON.

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -39,6 +39,7 @@ from dashboard.store.history.schema import (
     replica_span,
     watch,
 )
+from dashboard.store.history.traffic import TrafficSums
 
 PRUNE_PAUSE = timedelta(hours=1)  # after the start and after everything old was deleted; then a step at each poll
 
@@ -56,6 +57,7 @@ class HistoryWriter:
         self._opened = ExitStack()
         self._files: list[tuple[int, int]] = []
         self._state: _RecordedState | None = None
+        self._sums = TrafficSums()
 
     def record(self, fleet: Fleet, due: datetime) -> Sightings:
         """Record a poll in one transaction; after `due` without another one there is a gap. Return its sightings.
@@ -66,7 +68,7 @@ class HistoryWriter:
             return NO_SIGHTINGS
         with self._closed_on_error():
             state = self._writing(fleet.name, fleet.polled_at)
-            state.record(fleet, fleet.polled_at, due)
+            state.record(fleet, fleet.polled_at, due, self._sums)
             if fleet.polled_at >= self._prune_at and not state.prune(fleet.polled_at, self.options):
                 self._prune_at = fleet.polled_at + PRUNE_PAUSE
             self.size_bytes, self.limited = state.size_of(self.database), state.limited
@@ -79,7 +81,7 @@ class HistoryWriter:
 
     def _writing(self, fleet: str, now: datetime) -> "_RecordedState":
         if self._state is not None and (self._state.fleet != fleet or self._files != self.database.files()):
-            self.close()
+            self._close()
         if self._state is None:
             connection = self._opened.enter_context(self.database.written_by(fleet))
             with self.database.undamaged():
@@ -95,11 +97,17 @@ class HistoryWriter:
             with self.database.reported():
                 yield
         except BaseException:
-            self.close()
+            self._close()
             raise
 
     def close(self) -> None:
-        """Let another process record."""
+        """Record the traffic of the last minutes, where that works, and let another process record."""
+        if self._state is not None:
+            with suppress(HistoryError), self.database.reported():
+                self._state.write_traffic(self._sums)
+        self._close()
+
+    def _close(self) -> None:
         self._state = None
         opened, self._opened = self._opened, ExitStack()
         opened.close()
@@ -125,7 +133,7 @@ class _RecordedState:
         self.sightings = self._all_sightings()
         self._has_changed = False  # since the sightings were gathered
 
-    def record(self, fleet: Fleet, at: datetime, due: datetime) -> None:
+    def record(self, fleet: Fleet, at: datetime, due: datetime, sums: TrafficSums) -> None:
         if self._last is not None and at <= self._last.to_at:
             raise HistoryError(
                 f"Not recorded: the last poll in the history is of {iso(self._last.to_at)}, later than this one. "
@@ -139,9 +147,16 @@ class _RecordedState:
             self._record_pools(fleet, at)
             self._record_findings(fleet, at)
             last = self._record_poll(fleet, at, due)
+            sums.write_ended(self._connection, at)
+        sums.add(fleet, at)
         self._last, self._before = last, fleet
         if self._has_changed:
             self.sightings, self._has_changed = self._all_sightings(), False
+
+    def write_traffic(self, sums: TrafficSums) -> None:
+        with self._connection.begin():
+            sums.write(self._connection)
+        sums.clear()
 
     def prune(self, at: datetime, options: HistoryOptions) -> int:
         deleted = prune_step(self._connection, at, options)

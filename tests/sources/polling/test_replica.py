@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dashboard.config import PollOptions, TrafficOptions
+from dashboard.config import NO_TRAFFIC, PollOptions, TrafficOptions
 from dashboard.fleet import Failure, FailureKind, Reply, Snapshot, Target
-from dashboard.sources.polling.poller import NO_TRAFFIC, Poller
+from dashboard.sources.polling.poller import Poller
 from dashboard.sources.polling.probes import PROBES
 from tests.captured import capture
 from tests.provider_answers import provider_answer, provider_body

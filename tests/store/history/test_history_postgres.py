@@ -22,6 +22,7 @@ from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.retention import history_bytes, prune, stats_of
 from dashboard.store.history.schema import METADATA
+from dashboard.store.history.traffic import HOUR, KEPT_TICKS, TICK
 from dashboard.store.history.writer import HistoryWriter
 from dashboard.store.packing import content_of
 from dashboard.store.snapshots import Snapshots
@@ -33,6 +34,8 @@ from tests.notify.polls import FLEET, poll, problem
 from tests.saved_fleets import built_of_captures
 from tests.store.folders import raw_of
 from tests.store.history.recorded import DUE, POLL, Recorded, later
+from tests.store.history.test_history_traffic import BEGIN, ONE, counting
+from tests.store.history.test_history_traffic import FLEET as THREE
 from tests.store.history.week import MOST_SEQUENCES, record_week
 
 PROGRAMS = Path("/usr/lib/postgresql")  # Debian's
@@ -154,6 +157,31 @@ def test_a_timeline_is_the_same_as_in_sqlite(server: Server, tmp_path: Path) -> 
     assert reader.timeline(period).marks
     assert reader.replica_timeline(period, one) == here.reader.replica_timeline(period, one)
     assert reader.setting_timeline(period, MOST_SEQUENCES) == here.reader.setting_timeline(period, MOST_SEQUENCES)
+
+
+def test_traffic_is_the_same_as_in_sqlite(server: Server, tmp_path: Path) -> None:
+    server.clear()
+    here, there = Recorded(tmp_path), Recorded(tmp_path)
+    there.writer.database = there.database = Database(server.url())
+    there.reader = HistoryReader(there.database)
+    last = BEGIN + 40 * TICK
+    for history in (here, there):
+        for number in range(41):
+            history.record(counting(THREE, BEGIN + number * TICK, ONE, None, ONE))
+        history.writer.close()
+
+    def read(history: Recorded) -> tuple[object, ...]:
+        reader = history.reader
+        sums = reader.traffic(BEGIN, last), reader.traffic(BEGIN, last, THREE.pools[0].name, HOUR)
+        return *sums, reader.usual_traffic(last), reader.fleet_at(last).recorded_traffic
+
+    before = read(there)
+    assert before == read(here)
+    for history in (here, there):
+        list(prune(history.database, last + KEPT_TICKS, HistoryOptions()))
+    assert read(there) == read(here) != before
+    with there.database.read() as connection:
+        assert history_bytes(connection) > 5_000
 
 
 def test_every_instance_freezes_and_deletes_while_one_records(server: Server, tmp_path: Path) -> None:

@@ -1,0 +1,152 @@
+"""Traffic in the history: what replicas with the same settings counted together, in five minutes or an hour each.
+
+Counters of replicas are not kept: a thousand of them would take more than everything else.
+"""
+
+from collections import defaultdict
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    delete,
+    func,
+    literal_column,
+    select,
+    type_coerce,
+)
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.fleet.times import EPOCH, MICROSECOND
+from dashboard.fleet.traffic import COUNTERS, GAUGES, Traffic, TrafficSum, in_sequence, summed
+from dashboard.store.history.schema import traffic
+from dashboard.store.history.spans import storable
+
+TICK, HOUR, DAY = timedelta(minutes=5), timedelta(hours=1), timedelta(days=1)
+KEPT_TICKS = 3 * DAY  # older ones are merged into hours
+AROUND = timedelta(minutes=15)  # before a past time, whose rates are those of so long
+_COLUMNS = ("seconds", *COUNTERS, *GAUGES)  # in the order of `Traffic`
+
+
+class TrafficSums:
+    """Adds up what polls counted, until five minutes of the clock are over."""
+
+    def __init__(self) -> None:
+        """Know no poll yet."""
+        self._since = EPOCH
+        self._sums: dict[tuple[str, str], Traffic] = {}  # by pool and document
+
+    def add(self, fleet: Fleet, at: datetime) -> None:
+        """Add what a recorded poll counted; what was added in other five minutes is forgotten: see `write_ended`."""
+        if _begin(at, TICK) != self._since:
+            self.clear()
+            self._since = _begin(at, TICK)
+        alike: dict[tuple[str, str], list[Traffic]] = defaultdict(list)
+        for key, counted in fleet.counted.items():
+            one = fleet.by_id[key]
+            if one.pool is not None and not one.is_second_address:
+                alike[one.pool, one.document or ""].append(counted)
+        for group, parts in alike.items():
+            before = self._sums.get(group)
+            rose = summed(parts)
+            self._sums[group] = in_sequence((before, rose)) if before else rose
+
+    def write_ended(self, connection: Connection, at: datetime) -> None:
+        """Record what was added before the five minutes of a time."""
+        if _begin(at, TICK) != self._since:
+            self.write(connection)
+
+    def write(self, connection: Connection) -> None:
+        """Record what was added."""
+        if self._sums:
+            rows = [_row(self._since, TICK, storable(pool), key, own) for (pool, key), own in self._sums.items()]
+            connection.execute(traffic.insert(), rows)
+
+    def clear(self) -> None:
+        """Forget what was added."""
+        self._sums = {}
+
+
+def read_traffic(
+    connection: Connection, since: datetime, until: datetime, pool: str | None = None, step: timedelta = TICK
+) -> list[TrafficSum]:
+    """Return the sums that touch a period, of one pool or of all: those that begin within one `step` together."""
+    c = traffic.c
+    begin = _number(c.from_at) // _literal(step) * _literal(step)
+    query = _sums(begin.label("begin"), c.pool, c.document)
+    query = query.where(c.from_at > since - HOUR, c.from_at < until, c.to_at > since)
+    if pool is not None:
+        query = query.where(c.pool == storable(pool))
+    rows = connection.execute(query)
+    return sorted(
+        TrafficSum(EPOCH + row.begin * MICROSECOND, row.end, row.pool, row.document, _traffic(row)) for row in rows
+    )
+
+
+def traffic_around(connection: Connection, at: datetime) -> dict[tuple[str, str], Traffic]:
+    """Return the traffic before a time by pool and document: of a quarter of an hour, or of the hour that it is in."""
+    found: dict[tuple[str, str], list[Traffic]] = defaultdict(list)
+    for each in read_traffic(connection, at - AROUND, at):
+        found[each.pool, each.document].append(each.traffic)
+    return {key: in_sequence(parts) for key, parts in found.items()}
+
+
+def usual_traffic(connection: Connection, at: datetime) -> dict[str, Traffic]:
+    """Return the traffic of each pool in the day before a time; its seconds are those of the longest document."""
+    found: dict[str, list[Traffic]] = defaultdict(list)
+    c = traffic.c
+    query = _sums(c.pool, c.document).where(c.from_at >= at - DAY, c.to_at <= at)
+    for row in connection.execute(query):
+        found[row.pool].append(_traffic(row))
+    return {pool: summed(parts) for pool, parts in found.items()}
+
+
+def merge_ticks(connection: Connection, now: datetime) -> int:
+    """Merge the first five minutes that are old enough into their hour; return the number of rows that were merged."""
+    c = traffic.c
+    is_tick = _number(c.to_at) - _number(c.from_at) < _literal(HOUR)
+    first = connection.scalar(select(func.min(c.from_at)).where(c.from_at < _begin(now - KEPT_TICKS, HOUR), is_tick))
+    if first is None:
+        return 0
+    begin = _begin(first, HOUR)
+    of_hour = c.from_at >= begin, c.from_at < begin + HOUR
+    merged = connection.execute(_sums(c.pool, c.document).where(*of_hour)).all()
+    number = connection.execute(delete(traffic).where(*of_hour)).rowcount
+    connection.execute(
+        traffic.insert(), [_row(begin, HOUR, each.pool, each.document, _traffic(each)) for each in merged]
+    )
+    return number
+
+
+def _sums(*columns: ColumnElement[Any]) -> Select[Any]:
+    """Select sums of all that is equal in some columns, and when it ended."""
+    c = traffic.c
+    totals = (func.sum(c[name]).label(name) for name in ("seconds", *COUNTERS))
+    most = (func.max(c[name]).label(name) for name in GAUGES)
+    return select(*columns, func.max(c.to_at).label("end"), *totals, *most).group_by(*columns)
+
+
+def _row(begin: datetime, width: timedelta, pool: str, document: str, own: Traffic) -> dict[str, Any]:
+    head = {"from_at": begin, "to_at": begin + width, "pool": pool, "document": document}
+    return head | {name: getattr(own, name) for name in _COLUMNS}
+
+
+def _traffic(row: Row[Any]) -> Traffic:
+    return Traffic(*row[-len(_COLUMNS) :])
+
+
+def _begin(at: datetime, width: timedelta) -> datetime:
+    """Return when the five minutes, or the hour, of a time began."""
+    return at - (at - EPOCH) % width
+
+
+def _number(time: ColumnElement[datetime]) -> ColumnElement[int]:
+    return type_coerce(time, BigInteger)
+
+
+def _literal(width: timedelta) -> ColumnElement[int]:
+    return literal_column(str(width // MICROSECOND), BigInteger)
