@@ -12,7 +12,7 @@ from html import escape
 from typing import NamedTuple
 
 from dashboard.compare.cohorts import colour as cohort_place
-from dashboard.fleet.formatting import NOT_KNOWN, count, end_cut, middle_cut
+from dashboard.fleet.formatting import NOT_KNOWN, count, end_cut, middle_cut, share
 from dashboard.views.blocks import Bar, Chart, Tone
 
 WIDTH = 1200  # of a drawing, in its own units; a page scales it
@@ -40,6 +40,7 @@ _HATCH = 7.0  # between two lines of hatching
 LONGEST_LABEL = 320.0
 LONGEST_MARK = 200.0
 MOST_DESCRIBED = 30  # bars that the description names; the rest is counted
+USED_HEIGHT = 0.34  # of the used part, as a share of its bar
 FEW = 26  # bars with wide rows; more have narrow ones
 MOST_ON_A_PAGE = 40  # bars of a landscape page, with room for a heading
 TICKS = 4  # at least, if the axis is long enough
@@ -237,7 +238,9 @@ def bar_text(bar: Bar) -> str:
 def _described(bar: Bar) -> str:
     tone = f", {bar.tone}" if bar.tone is not Tone.PLAIN else ""
     letter = f" (cohort {bar.letter})" if bar.letter else ""
-    return f"{middle_cut(bar.label, 60)}{letter}: {bar_text(bar)}{f', {bar.mark}' if bar.mark else ''}{tone}"
+    known = _known(bar.used)
+    used = f", {share(known)} in use" if known is not None else ""
+    return f"{middle_cut(bar.label, 60)}{letter}: {bar_text(bar)}{f', {bar.mark}' if bar.mark else ''}{used}{tone}"
 
 
 def _known(value: float | None) -> float | None:
@@ -311,7 +314,13 @@ def _drawn(bar: Bar, frame: _Frame, y: float, value: float) -> str:
     edge = f' stroke="{TONES[bar.tone]}" stroke-width="2.5"' if bar.tone is not Tone.PLAIN else ""
     faint = ' fill-opacity=".6"' if bar.is_at_most else ""
     drawn = rect(f"f{place}", left, top, width, frame.bar, f'rx="2" fill="{COHORTS[place]}"{faint}{edge}')
-    return drawn + (hatched(left, top, width, frame.bar) if bar.is_at_most else "")
+    drawn += hatched(left, top, width, frame.bar) if bar.is_at_most else ""
+    used = _known(bar.used)
+    if used is None:
+        return drawn
+    height = frame.bar * USED_HEIGHT
+    more = f'rx="1" fill="{GROUND}" fill-opacity=".8"'
+    return drawn + rect("used", left, top + (frame.bar - height) / 2, width * min(used, 1.0), height, more)
 
 
 def _median(chart: Chart, frame: _Frame, bottom: float) -> Iterable[str]:

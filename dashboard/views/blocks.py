@@ -238,8 +238,8 @@ class Bar(NamedTuple):
     """One bar: what it is of, its value (None: unknown), whether that is an upper bound, and a cohort's letter.
 
     `mark` is a short text at its end, such as `−18%`; `tone` marks it. On a page bars of one `group` stand together
-    above its name with a `tick` each; `hover` are the lines of its tooltip, `whole` is drawn behind the bar,
-    `is_faint` pales a bar that no sum counts.
+    above its name with a `tick` each; `hover` are the lines of its tooltip, `whole` is drawn behind the bar, `used` (a
+    share of the value) inside it; `is_faint` pales a bar that no sum counts.
     """
 
     label: str
@@ -253,6 +253,7 @@ class Bar(NamedTuple):
     tick: str = ""
     hover: tuple[str, ...] = ()
     whole: float | None = None
+    used: float | None = None
     is_faint: bool = False
 
 

@@ -47,6 +47,14 @@ MOST_ROWS = 4_000  # ranks of one table
 WORST_POOLS = 5  # rows above the bars of the worst pool
 NAIVE = "Naive estimate"
 NO_RANKS: Mapping[str, Sequence[Any]] = MappingProxyType({})
+KV_IN_USE = Field(
+    "kv_usage",
+    "KV in use",
+    lambda rank: formatting.share(rank.kv_usage),
+    missing=NOT_KNOWN,
+    is_number=True,
+    key="kv_usage",
+)
 RANKS = (
     Field(
         "name",
@@ -74,6 +82,7 @@ RANKS = (
     ),
     Field("", "Requests", capacity_text.requests_text, attrgetter("requests"), is_number=True),
     Field("gib", "KV GiB", "{:,.1f}", is_number=True),
+    KV_IN_USE,
     Field("naive_tokens", NAIVE, is_number=True, term="naive tokens", key="Blocks × size"),
     Field("basis", "Basis", lambda rank: rank.basis if rank.counts else f"{rank.basis}, not counted", term="basis"),
     Field("device", "Device", lambda rank: capacity_text.short_device(brief(rank.device))),
@@ -173,6 +182,7 @@ def _devices(pool: str, slug: str, ranks: Sequence[Any], devices: Sequence[tuple
     return (
         chart,
         quiet_paragraph(PER_GPU_NOTE + several + left_out),
+        *([quiet_paragraph(f"Inner bars: {used}")] if (used := capacity_text.used_text(ranks)) else []),
         *(Paragraph(text) for text in capacity_text.not_counted(ranks)),
     )
 
@@ -213,8 +223,11 @@ def outlier_entries(
 
 
 def ranks_table(ranks: Iterable[Any], name: str, caption: str) -> Table:
+    known = list(ranks)
+    note = capacity_text.used_text(known)
+    fields = [field for field in RANKS if note or field is not KV_IN_USE]
     rest = "{:,} more ranks are not listed.".format
-    table = to_table(ranks, RANKS, name, caption, most=MOST_ROWS, rest=rest, is_whole=True)
+    table = to_table(known, fields, name, caption, note, most=MOST_ROWS, rest=rest, is_whole=True)
     return replace(table, test_id="rank")
 
 

@@ -18,6 +18,7 @@ from dashboard.fleet import Basis, Engine, Replica, formatting, pieces
 from dashboard.fleet.formatting import count
 from dashboard.fleet.frames import rows_of
 from dashboard.fleet.pieces import Piece, Text
+from dashboard.fleet.traffic import Traffic
 from dashboard.views.names import brief
 from dashboard.views.scope import scoped_title
 
@@ -25,6 +26,7 @@ NO_BYTES = "KV cache bytes not reported. The provider reports them; stock vLLM d
 NO_NUMBER_OF_GPUS = "Number of GPUs not reported; only the bytes on each GPU are known."
 NO_REQUESTS = "KV cache groups not reported and the model is not uniform: known at its own length only."
 NOT_SERVED_AT_LENGTH = "Not served: the length is above max_model_len."
+NO_TRAFFIC = Traffic()
 NOT_REPORTED = "Not reported."
 EXACT_BELOW = 100  # requests from here on are whole numbers
 NEAR = 0.005  # share by which two token counts may differ and still be called equal
@@ -232,6 +234,8 @@ def parse_length(text: str) -> int | None:
 
 def not_drawn(ranks: Sequence[Any], silent: Sequence[Replica]) -> Iterator[Text]:
     """Yield what bars of these ranks do not show. `silent` are replicas without engine data."""
+    if used := used_text(ranks):
+        yield pieces.plain(f"Inner bars: {used}")
     bounds = Counter(rank.reason or "" for rank in ranks if rank.value is not None and rank.is_bound)
     for reason, number in bounds.most_common(MOST_NAMED):
         yield pieces.plain(f"Hatched bars ({count(number, 'rank')}) are upper bounds. {reason}")
@@ -244,6 +248,14 @@ def not_drawn(ranks: Sequence[Any], silent: Sequence[Replica]) -> Iterator[Text]
     if silent:
         yield (Piece("No engine data: "), *_first([(each.name, each.id) for each in silent]))
     yield from not_counted(ranks)
+
+
+def used_text(ranks: Sequence[Any]) -> str:
+    """Return what the shares in use are of, and where they are unknown; empty where none is known."""
+    known = [rank.kv_usage is not None for rank in ranks]
+    missing = f"; unknown on {count(known.count(False), 'rank')}" if not all(known) else ""
+    window = formatting.duration(max((rank.window for rank in ranks), default=0.0))
+    return f"KV cache in use, highest value in {window}{missing}." if any(known) else ""
 
 
 def not_counted(ranks: Sequence[Any]) -> Iterator[Text]:
@@ -276,7 +288,7 @@ def ranks_of(
     length (None). `counts`: no sum and no median has ranks of stale replicas, second addresses of a process, and ranks
     that sleep. `device` is the name of most of its devices. Its peers are of one pool and one kind of device
     (`peers`; if its own is not reported, the only one of its pool): `usual` is their median, `off` an outlier's share
-    above it.
+    above it. `kv_usage` is the largest share of its KV cache in use in the last `window` seconds.
     """
     replicas = fleet.replicas if of is None else of
     every = [(replica, engine) for replica in replicas for engine in replica.engines]
@@ -290,6 +302,7 @@ def ranks_of(
     else:
         values, bounds = [each.requests for each in requests], [each.at_most for each in requests]
     devices = _most_devices(replicas)
+    used = [fleet.traffic.get(replica.id, {}).get(engine.dp_rank, NO_TRAFFIC) for replica, engine in every]
     columns: dict[str, list[Any]] = {
         "name": [replica.name for replica, _ in every],
         "is_alone": [len(replica.engines) == 1 for replica, _ in every],
@@ -301,6 +314,8 @@ def ranks_of(
         "gib": gib,
         "value": values,
         "is_bound": bounds,
+        "kv_usage": [each.kv_usage for each in used],
+        "window": [each.seconds for each in used],
         "device": [devices.get((replica.id, engine.dp_rank), "") for replica, engine in every],
     }
     frame = fleet.frames.engines

@@ -20,6 +20,7 @@ LABEL_SIZE, TEXT_SIZE = 12, 13  # px
 HEIGHT = 340  # px
 HEADROOM = 1.14  # of the largest bar, room for a label above it
 GROUP_GAP = 0.7  # bars
+USED, USED_WIDTH = 0.8, 0.3  # opacity of the used part of a bar, and its width as a share of the bar
 FAINT, QUIET = 0.4, 0.88  # opacity of what does not count, and of what is as it should be
 CHARTS = 32  # figures that are kept: those of a few pages in both themes
 FEW = 14  # bars up to which they need not be as wide as their place
@@ -100,6 +101,7 @@ def figure_of(chart: Chart, colours: Palette) -> go.Figure:
     letters = sorted({bar.letter for bar in bars}, key=lambda letter: (not letter, len(letter), letter))
     traces = [_wholes(bars, places, colours)] if any(bar.whole is not None for bar in bars) else []
     traces += [_trace(letter, bars, places, colours) for letter in letters]
+    traces += [_used(bars, places, colours)] if any(bar.used is not None for bar in bars) else []
     heights = [height or 0 for bar in bars for height in (bar.value, bar.whole)]
     highest = max([*heights, chart.median or 0, 0]) * HEADROOM or 1
     marks = ticks(highest)
@@ -142,6 +144,18 @@ def _wholes(bars: Sequence[Bar], places: Sequence[float], colours: Palette) -> d
         **_common(range(len(bars)), bars, places),
         "y": [bar.whole for bar in bars],
         "marker": {"color": colours.chip, "cornerradius": 2},
+        "showlegend": False,
+    }
+
+
+def _used(bars: Sequence[Bar], places: Sequence[float], colours: Palette) -> dict[str, Any]:
+    """Return the used part of each bar as a narrow one inside it; a click finds the bar."""
+    trace = _common(range(len(bars)), bars, places)
+    heights = [None if bar.value is None or bar.used is None else bar.value * bar.used for bar in bars]
+    marker = {"color": colours.ground, "opacity": USED, "cornerradius": 1}
+    return {**trace, "y": heights, "width": trace["width"] * USED_WIDTH, "marker": marker} | {
+        "hoverinfo": "skip",
+        "hovertemplate": None,
         "showlegend": False,
     }
 

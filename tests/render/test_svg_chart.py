@@ -69,6 +69,15 @@ def test_a_bar_is_as_long_as_its_value_and_an_upper_bound_is_hatched() -> None:
     assert [bar_text(Bar("a", 5.0)), bar_text(Bar("a", None))] == ["5", "unknown"]
 
 
+def test_the_share_in_use_is_a_narrow_bar_inside_its_bar_and_unknown_use_is_none() -> None:
+    used, unknown = to_svg(chart(Bar("a", 50.0, used=0.6))), to_svg(chart(Bar("a", 50.0)))
+    (inner,) = (each for each in parsed(used).iter(f"{SVG}rect") if each.get("class") == "used")
+
+    assert float(inner.get("width", "")) == pytest.approx(0.6 * widths(used)[0], rel=0.01)
+    assert 'class="used"' not in unknown
+    assert "a: 50, 60 % in use" in described(chart(Bar("a", 50.0, used=0.6)))
+
+
 def test_a_description_counts_the_bars_that_it_does_not_name() -> None:
     many = chart(*(Bar(f"bar {number}", 1.0) for number in range(MOST_DESCRIBED + 5)), more=7)
 

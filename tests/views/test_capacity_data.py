@@ -1,11 +1,13 @@
 """Capacity per rank and per pool: what is counted, its unit, its length, and why a number is unknown."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from dashboard.capacity.sums import GIB, PoolCapacity
 from dashboard.fleet import Basis, Engine, KVCacheGroup, Replica
+from dashboard.views.capacity import ranks_table
 from dashboard.views.capacity_text import (
     NO_BYTES,
     NO_NUMBER_OF_GPUS,
@@ -20,6 +22,7 @@ from dashboard.views.capacity_text import (
     unknown_reason,
 )
 from tests.builders import alike, devices, document, engine, fleet, replica
+from tests.used import traffic
 
 DOCUMENT = document({"parallel_config.decode_context_parallel_size": 1})
 UNKNOWN = engine(None, basis=Basis.UNKNOWN, kv_cache_bytes=None, reason="Because.")
@@ -55,6 +58,19 @@ def test_a_rank_has_its_cohort_and_the_kind_of_most_of_its_devices() -> None:
         (0, "A", "", True),
         (1, "A", "H200", True),
     ]
+
+
+def test_a_rank_has_the_share_of_its_kv_cache_in_use_and_without_it_none() -> None:
+    members = alike("chat", 2, DOCUMENT, engines=(engine(), engine(dp_rank=1)))
+    used = replace(fleet(members, [DOCUMENT]), traffic={members[0].id: {1: traffic(kv_usage=0.63)}})
+    found = ranks_of(used)
+    table = ranks_table(found, "ranks", "Ranks")
+
+    assert [rank.kv_usage for rank in found] == [None, 0.63, None, None]
+    assert table.note == "KV cache in use, highest value in 15 min; unknown on 3 ranks."
+    place = [each.title for each in table.columns].index("KV in use")
+    assert [row[place].text for row in table.rows] == ["unknown", "63 %", "unknown", "unknown"]
+    assert "KV in use" not in [each.title for each in ranks_table(ranks(*members), "ranks", "Ranks").columns]
 
 
 def test_a_value_has_the_unit_of_its_measure() -> None:

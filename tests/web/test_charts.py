@@ -165,6 +165,15 @@ def test_of_two_hundred_bars_some_are_named() -> None:
     assert labels.angle == 0
 
 
+def test_the_share_in_use_is_drawn_inside_each_bar_that_reports_one() -> None:
+    drawn = draw(bar("a", value=10.0, used=0.5), bar("b", value=10.0), bar("c", value=None, used=0.5))
+    inner = drawn["data"][-1]
+
+    assert list(inner["y"]) == [5.0, None, None]
+    assert inner["width"] < drawn["data"][0]["width"]
+    assert len(draw(bar("a"), bar("b"))["data"]) == 1
+
+
 @pytest.mark.parametrize(
     ("names", "common", "short"),
     [

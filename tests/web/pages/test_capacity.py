@@ -12,6 +12,7 @@ from dashboard.views.capacity_blocks import NO_DEVICES
 from dashboard.web.charts import DARK, LIGHT
 from tests.builders import alike, document, down, engine, fleet, replica
 from tests.page_runner import html, open_page, opened, rerun
+from tests.used import with_traffic
 
 DOCUMENT = document()
 UNKNOWN = engine(None, basis=Basis.UNKNOWN, kv_cache_bytes=None, naive_tokens=None, reason="Blocks not reported.")
@@ -73,6 +74,16 @@ def clicked(app: AppTest, key: str, selection: dict[str, Any]) -> list[str]:
     """The URLs that the browser opens after a selection in the element `key`."""
     app.session_state[key] = {"selection": selection}
     return opened(rerun(app))
+
+
+@pytest.mark.parametrize("per", ["DP rank", "GPU"])
+def test_the_share_in_use_is_drawn_inside_the_bars_of_ranks_and_of_gpus(per: str) -> None:
+    used = with_traffic(uneven(), {"chat-01": 0.6, "chat-02": 0.6})
+    app = open_page(used, "capacity", per=per, pool="chat")
+
+    assert "Inner bars: KV cache in use, highest value in 15 min; unknown on 2 ranks." in html(app)
+    assert any(trace["marker"]["color"] == LIGHT.ground for trace in figure(app)["data"])
+    assert "Inner bars" not in html(open_page(uneven(), "capacity", per=per, pool="chat"))
 
 
 def test_a_click_on_a_bar_opens_its_replica() -> None:
