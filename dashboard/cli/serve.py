@@ -30,6 +30,7 @@ PORT = 8501  # Streamlit's own
 ADDRESS = "127.0.0.1"
 DEMO_NAME = "demo"
 DEMO_INTERVAL_SECONDS = 5
+MAX_WITH_PAST = 100  # replicas: to record the past of more takes too long
 DEMO_WINDOW_SECONDS = 120  # of traffic: a hit rate is seen to mend
 DEMO_PROBE_TIMEOUT_SECONDS = 2  # one slow replica must not delay the first page
 RESTART_TEXT = re.compile(r"(?P<address>127(?:\.\d{1,3}){3}):(?P<seconds>\d{1,6}):(?P<changes>.+)")
@@ -73,8 +74,12 @@ def demo(
     _check_restarts(restarts, fleet)
     _need(address, port)
     try:
-        with in_thread(fleet, fleet_port, restarts=restarts), tempfile.TemporaryDirectory() as folder:
+        with in_thread(fleet, fleet_port, restarts=restarts) as server, tempfile.TemporaryDirectory() as folder:
             config = _demo_options(Path(folder), targets(fleet, fleet_port))
+            if len(fleet) <= MAX_WITH_PAST:
+                from dashboard.cli.demo_past import record_past  # other commands need no database
+
+                record_past(options_of(config), server)
             say(f"Simulated fleet of {len(fleet)} replicas on 127.1.x.y:{fleet_port}")
             say(f"The same fleet in the terminal: python -m dashboard check --config {config}")
             say("Snapshots, notes, accepted findings and the history are deleted when it stops.")

@@ -111,7 +111,10 @@ NO_REQUESTS = Workload()
 
 @dataclass(frozen=True, slots=True)
 class DemoReplica:
-    """One address of the fleet. `dp_rank` is the rank of its first engine, `uptime_seconds` its age at the start."""
+    """One address of the fleet. `dp_rank` is the rank of its first engine, `uptime_seconds` its age at the start.
+
+    `before` is its configuration before that, if it had another one.
+    """
 
     address: str
     name: str
@@ -124,6 +127,7 @@ class DemoReplica:
     uptime_seconds: float = 86_400.0
     memory_taken_bytes: int = 0  # by another process, on each of its devices
     workload: Workload = NO_REQUESTS
+    before: Configuration | None = None
     seed: int = 0
 
     def draw(self, what: str, below: int) -> int:

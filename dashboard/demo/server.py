@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
@@ -21,6 +22,7 @@ from dashboard.demo.pages import RenderedPages, render
 BACKLOG = 128
 PORT_ATTEMPTS = 20  # a port that is free on one address may be taken on another
 SPARE_FILES = 64
+EARLIER_SECONDS = 40 * 86_400.0  # since the start of processes that another one followed
 FILES_PER_REPLICA = 3  # one that listens, and connections
 
 
@@ -33,11 +35,15 @@ class Restart(NamedTuple):
 
 
 class DemoServer:
-    """Answers for every replica of a fleet that is not down. `clock` gives seconds since 1970."""
+    """Answers for every replica of a fleet that is not down. `clock` gives seconds since 1970.
+
+    The fleet answers as it did `ago` seconds before.
+    """
 
     def __init__(self, fleet: Sequence[DemoReplica], port: int = 8000, clock: Callable[[], float] = time.time) -> None:
         self.fleet = tuple(fleet)
         self.port = port
+        self.ago = 0.0
         self._clock = clock
         self._rendered: dict[tuple[Configuration, frozenset[Speaks]], RenderedPages] = {}
         self._servers: list[asyncio.Server] = []
@@ -45,6 +51,11 @@ class DemoServer:
         began = clock()
         self._processes = {
             replica.address: self._started(replica, began - replica.uptime_seconds) for replica in self.fleet
+        }
+        self._before = {
+            replica.address: self._started(replace(replica, configuration=replica.before), began - EARLIER_SECONDS)
+            for replica in self.fleet
+            if replica.before
         }
 
     async def start(self) -> None:
@@ -54,8 +65,7 @@ class DemoServer:
         self.port, sockets = _listen(addresses, self.port)
         loop = asyncio.get_running_loop()
         for address, listening in zip(addresses, sockets, strict=True):
-            process = partial(self._processes.__getitem__, address)
-            make = partial(DemoConnection, process, self._clock, self._connections)
+            make = partial(DemoConnection, partial(self.process, address), self.now, self._connections)
             self._servers.append(await loop.create_server(make, sock=listening, backlog=BACKLOG))
 
     async def stop(self) -> None:
@@ -66,6 +76,15 @@ class DemoServer:
         for connection in tuple(self._connections):
             connection.abort()
         await asyncio.sleep(0)  # lets the connections close
+
+    def now(self) -> float:
+        """Return the time of the fleet, in seconds since 1970."""
+        return self._clock() - self.ago
+
+    def process(self, address: str) -> DemoProcess:
+        """Return the process of the replica at an address."""
+        last = self._processes[address]
+        return last if last.started_at <= self.now() else self._before.get(address, last)
 
     def restart(
         self,

@@ -156,7 +156,7 @@ def _chat(variant: Settings) -> Iterator[DemoReplica]:
         settings=_settings(CHAT_SETTINGS, variant),
     )
     exceptions: dict[int, dict[str, Any]] = {
-        4: {"configuration": _changed(usual, OTHER_BLOCKS), "uptime_seconds": 3 * HOUR},
+        4: {"configuration": _changed(usual, OTHER_BLOCKS), "uptime_seconds": 3 * HOUR, "before": usual},
         11: {
             "speaks": PROVIDER | SERVER_INFO,
             "configuration": _changed(usual, OTHER_HASH),
@@ -188,7 +188,12 @@ def _gemma(variant: Settings) -> Iterator[DemoReplica]:
             "configuration": _changed(usual, NO_PREFIX_CACHE),
             "uptime_seconds": 6 * DAY,
         },
-        4: {"speaks": PROVIDER, "configuration": replace(usual, version=NEXT_VERSION), "uptime_seconds": 2 * HOUR},
+        4: {
+            "speaks": PROVIDER,
+            "configuration": replace(usual, version=NEXT_VERSION),
+            "uptime_seconds": 2 * HOUR,
+            "before": usual,
+        },
         5: {"speaks": PROVIDER},
         6: {"speaks": CONFIG},
         7: {"workload": NO_REQUESTS},
@@ -261,7 +266,8 @@ def _qwen(variant: Settings, old_version: str) -> Iterator[DemoReplica]:
         upgraded = number <= UPGRADED
         uptime = (55 - 12 * number) * MINUTE if upgraded else 33 * DAY - number * 5 * MINUTE
         one = DemoReplica("", f"qwen3-8b-{number:02}", new if upgraded else old, labels={"pool": "qwen3-8b"})
-        yield replace(one, uptime_seconds=uptime, workload=QWEN, **exceptions.get(number, {}))
+        one = replace(one, uptime_seconds=uptime, workload=QWEN, before=old if upgraded else None)
+        yield replace(one, **exceptions.get(number, {}))
 
 
 def _changed(configuration: Configuration, settings: Settings) -> Configuration:
