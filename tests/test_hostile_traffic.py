@@ -1,6 +1,7 @@
 """Counters that no engine can have, over HTTP: a sentence and no rate, and no other replica's rate changes."""
 
 import asyncio
+import json
 import re
 from collections.abc import Mapping
 from datetime import timedelta
@@ -12,6 +13,8 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.effect import dominant_of
 from dashboard.config import PollOptions, TrafficOptions
+from dashboard.documents.fleet import fleet_json
+from dashboard.documents.load import read_snapshot
 from dashboard.fleet import Target
 from dashboard.fleet.formatting import missing_rate
 from dashboard.sources.polling.poller import Poller
@@ -184,3 +187,19 @@ def test_the_page_of_the_replica_has_the_sentence(hostile: Fleet) -> None:
 
     assert PAYLOAD not in shown
     assert LIES[f"hits {PAYLOAD}"][1] in unescape(shown)
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_a_saved_poll_has_only_numbers_and_keeps_the_sentence(name: str) -> None:
+    fleet = polled(LIES[name][0])
+    text = fleet_json(fleet, AT, full=True)
+
+    def refuse(constant: str) -> None:
+        pytest.fail(f"JSON has {constant}")
+
+    document = json.loads(text, parse_constant=refuse)
+    (liar,) = ids(fleet, "liar")
+    own = next(each for each in document["replicas"] if each["replica"] == liar)
+    assert LIES[name][1] in own["traffic"]["refused"]
+    assert own["traffic"]["prefix_hit_rate"] is None
+    assert read_snapshot(text).traffic == fleet.traffic
