@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
+from dashboard.fleet.pools import Document
 from dashboard.fleet.replies import JsonText
+from dashboard.fleet.traffic import Traffic
 
 
 class Sighting(NamedTuple):
@@ -65,6 +67,16 @@ class Recurrence(NamedTuple):
     rule: str
     pools: tuple[str, ...]
     times: Mapping[str, tuple[datetime, ...]]
+
+
+class UsualTraffic(NamedTuple):
+    """The traffic of a pool in its last day, and the settings of the replicas that got most of it; None: not recorded.
+
+    Its seconds are those in which these replicas were counted.
+    """
+
+    traffic: Traffic
+    document: Document | None = None
 
 
 @dataclass(frozen=True, slots=True)

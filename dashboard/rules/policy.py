@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from dashboard.fleet import Baseline, Document, Pool, Replica, RouterConfig, cohort_letters
-from dashboard.fleet.history import NOTHING_RECENT, RecentEvents
+from dashboard.fleet.history import NOTHING_RECENT, RecentEvents, UsualTraffic
 from dashboard.fleet.traffic import Traffic, summed
 from dashboard.rules.domain import PoolDeclaration
 from dashboard.rules.findings import CohortShare, Family, Finding, Inspection, Severity, Suppression
@@ -63,7 +63,7 @@ class FleetData:
     """What rules evaluate: the replicas of one poll with their documents and pools, and the options that apply.
 
     `routers` are what routers reported, `recent` is what the last polls saw. `traffic` is that of each replica's
-    engines, by DP rank, where they were read twice. `usual_traffic` is that of each pool in the last day, as far as the
+    engines, by DP rank, where they were read twice. `usual` is that of each pool in its last day, as far as the
     history has it. `recorded_traffic` is, in place of `traffic`, that of the replicas of a pool with one document: all
     that the history has of a past time. None: this is no fleet of the history.
     """
@@ -76,7 +76,7 @@ class FleetData:
     routers: tuple[RouterConfig, ...] = ()
     recent: RecentEvents = NOTHING_RECENT
     traffic: Mapping[str, Mapping[int, Traffic]] = field(default_factory=dict)
-    usual_traffic: Mapping[str, Traffic] = field(default_factory=dict)
+    usual: Mapping[str, UsualTraffic] = field(default_factory=dict)
     recorded_traffic: Mapping[tuple[str, str], Traffic] | None = None
 
     @cached_property

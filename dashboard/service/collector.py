@@ -305,8 +305,8 @@ class Collector:
         with uncollected():
             read = _read(self.options, self._policy, found, snapshots, routers, polled_at, shown)
             letters = all_letters(self._letters, shown.letters)
-            usual = self.recorder.usual_traffic(polled_at) if self.recorder else {}
-            read = replace(read, letters=letters, usual_traffic=usual)
+            usual = self.recorder.usual(polled_at) if self.recorder else {}
+            read = replace(read, letters=letters, usual=usual)
             read = replace(read, recent=watch.add_poll(read, polled_at, lives))
             fleet = assemble(read, polled_at, before=shown)
         fleet = planned(_numbered(with_lives(_with_notes(fleet, found, warnings), lives), shown), shown)

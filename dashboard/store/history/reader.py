@@ -16,9 +16,9 @@ from dashboard.analysis.timeline import Period, Timeline, bounded, merged, moves
 from dashboard.errors import HistoryError
 from dashboard.fleet import Document, Gap, Letters, Replica
 from dashboard.fleet.formatting import iso, setting_text
-from dashboard.fleet.history import Sightings
+from dashboard.fleet.history import Sightings, UsualTraffic
 from dashboard.fleet.times import EPOCH, MICROSECOND
-from dashboard.fleet.traffic import Traffic, TrafficSum
+from dashboard.fleet.traffic import TrafficSum, summed
 from dashboard.garbage import uncollected
 from dashboard.store.history.bodies import BATCH, read_bodies, read_parts, recorded_replicas
 from dashboard.store.history.database import Database
@@ -41,9 +41,10 @@ from dashboard.store.history.timeline import (
     read_findings,
     read_replica,
     read_restarts,
+    read_settings,
     read_values,
 )
-from dashboard.store.history.traffic import TICK, read_traffic, traffic_around, usual_traffic
+from dashboard.store.history.traffic import TICK, read_traffic, traffic_around, traffic_of_day
 
 NOT_READ = "not read"  # the value of documents that are too many
 REPLICA_COLUMNS = (
@@ -205,10 +206,13 @@ class HistoryReader:
         with self._database.read() as connection, connection.begin():
             return read_traffic(connection, since, until, pool, step)
 
-    def usual_traffic(self, at: datetime) -> dict[str, Traffic]:
+    def usual_traffic(self, at: datetime) -> dict[str, UsualTraffic]:
         """Return the traffic of each pool in the day before a time."""
         with self._database.read() as connection, connection.begin():
-            return usual_traffic(connection, at)
+            found = traffic_of_day(connection, at)
+            most = {pool: max(own, key=lambda each: own[each].prompt_tokens or 0) for pool, own in found.items()}
+            documents = read_settings(connection, at, list(most.values()))
+        return {pool: UsualTraffic(summed(own.values()), documents.get(most[pool])) for pool, own in found.items()}
 
     def timeline(self, period: Period, pool: str | None = None) -> Timeline:
         """Return cohorts and marks of all pools, or of one; the key of a group is a document."""

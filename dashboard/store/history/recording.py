@@ -10,9 +10,8 @@ from dashboard.config import Options
 from dashboard.errors import DashboardError, HistoryError
 from dashboard.fleet import NO_LETTERS, Letters
 from dashboard.fleet.formatting import iso
-from dashboard.fleet.history import NO_SIGHTINGS, Sightings
+from dashboard.fleet.history import NO_SIGHTINGS, Sightings, UsualTraffic
 from dashboard.fleet.times import EPOCH
-from dashboard.fleet.traffic import Traffic
 from dashboard.store.history.database import DamagedRowsError, Database, OtherWriterError, file_database
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.traffic import HOUR
@@ -54,7 +53,7 @@ class Recorder:
         self._guard = guard
         self._writer: HistoryWriter | None = None
         self._reader: HistoryReader | None = None
-        self._usual: Mapping[str, Traffic] = {}
+        self._usual: Mapping[str, UsualTraffic] = {}
         self._usual_at = EPOCH
         self._refused: Exception | None = None  # by the history, before the poll
 
@@ -89,14 +88,14 @@ class Recorder:
             return None, NO_LETTERS
         return (fleet, letters) if fleet.name == self._options.name else (None, NO_LETTERS)
 
-    def usual_traffic(self, now: datetime) -> Mapping[str, Traffic]:
+    def usual(self, now: datetime) -> Mapping[str, UsualTraffic]:
         """Return the traffic of each pool in a day, read once an hour; empty where it is unreadable."""
         if not timedelta() <= now - self._usual_at < HOUR and self.status.problem is None:
+            self._usual, self._usual_at = {}, now
             try:
                 self._usual = HistoryReader(configured_database(self._options)).usual_traffic(now)
             except Exception as error:  # noqa: BLE001  what is wrong with the history is logged with the next poll
                 log.debug("the traffic of the last day was not read: %s", error)
-            self._usual_at = now
         return self._usual
 
     def _followed(self, writer: HistoryWriter, name: str, now: datetime) -> Fleet | None:

@@ -1,6 +1,6 @@
 """Timelines of a history: the database counts, so that a period of any length has a bounded number of rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -24,7 +24,7 @@ from sqlalchemy import (
 from dashboard.analysis.changes.events import BETWEEN_POOLS
 from dashboard.analysis.timeline import CountChange, MarkKind, Period, TimelineGroup, TimelineMark, stepped
 from dashboard.compare.encoding import is_comparable
-from dashboard.fleet import SettingValue, State
+from dashboard.fleet import Document, SettingValue, State
 from dashboard.fleet.formatting import count
 from dashboard.fleet.times import EPOCH, MICROSECOND
 from dashboard.rules.findings import Severity
@@ -140,18 +140,29 @@ def read_values(
 
     Of too many documents the first ones are read.
     """
+    known = read_settings(connection, until, documents[:MOST_DOCUMENTS], path)
+    settings = {document: each.settings.get(path) for document, each in known.items()}
+    return {document: SettingValue(each.value, each.state) if each else NO_VALUE for document, each in settings.items()}
+
+
+def read_settings(
+    connection: Connection, until: datetime, documents: Sequence[str], path: str | None = None
+) -> Mapping[str, Document]:
+    """Return documents without secrets, those that the history has, with all settings or with one of them."""
     last = select(fleet_span.c.body).order_by(fleet_span.c.from_at.desc()).limit(1)
     shell = read_bodies(connection, connection.scalars(last).all())
     bodies: dict[str, int] = {}
     c = document_span.c
-    for some in chunks(documents[:MOST_DOCUMENTS]):
+    for some in chunks(documents):
         rows = connection.execute(select(c.document, c.body).where(c.document.in_(some)))
         bodies |= {row.document: row.body for row in rows}
-    read = read_members(connection, set(bodies.values()), path)
-    contents = {document: to_json(read[body]) for document, body in bodies.items()}
-    known = read_parts(next(iter(shell.values())), until, documents=contents).documents if contents else {}
-    settings = {document: each.settings.get(path) for document, each in known.items()}
-    return {document: SettingValue(each.value, each.state) if each else NO_VALUE for document, each in settings.items()}
+    if path is None:
+        contents = read_bodies(connection, set(bodies.values()))
+    else:
+        read = read_members(connection, set(bodies.values()), path)
+        contents = {key: to_json(settings) for key, settings in read.items()}
+    wanted = {document: contents[body] for document, body in bodies.items()}
+    return read_parts(next(iter(shell.values())), until, documents=wanted).documents if wanted else {}
 
 
 def contradicts(connection: Connection, document: str, other: str) -> bool:

@@ -95,14 +95,13 @@ def traffic_around(connection: Connection, at: datetime) -> dict[tuple[str, str]
     return {key: in_sequence(parts) for key, parts in found.items()}
 
 
-def usual_traffic(connection: Connection, at: datetime) -> dict[str, Traffic]:
-    """Return the traffic of each pool in the day before a time; its seconds are those of the longest document."""
-    found: dict[str, list[Traffic]] = defaultdict(list)
+def traffic_of_day(connection: Connection, until: datetime) -> dict[str, dict[str, Traffic]]:
+    """Return the traffic of the day before a time by pool and document."""
+    found: dict[str, dict[str, Traffic]] = defaultdict(dict)
     c = traffic.c
-    query = _sums(c.pool, c.document).where(c.from_at >= at - DAY, c.to_at <= at)
-    for row in connection.execute(query):
-        found[row.pool].append(_traffic(row))
-    return {pool: summed(parts) for pool, parts in found.items()}
+    for row in connection.execute(_sums(c.pool, c.document).where(c.from_at >= until - DAY, c.to_at <= until)):
+        found[row.pool][row.document] = _traffic(row)
+    return found
 
 
 def merge_ticks(connection: Connection, now: datetime) -> int:

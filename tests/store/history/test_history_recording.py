@@ -18,6 +18,7 @@ from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.recording import Recorder, configured_database
 from dashboard.store.history.retention import stats_of
 from dashboard.store.history.schema import fleet_span
+from dashboard.store.history.traffic import HOUR
 from tests.polled_fleets import at, built
 from tests.serving import wait_for
 from tests.store.history.recorded import DUE, POLL, later
@@ -40,11 +41,16 @@ def test_a_started_dashboard_records_its_polls_in_the_folder_of_snapshots() -> N
     with in_thread(default_fleet(3)) as server:
         addresses = [entry["targets"][0] for entry in targets(server.fleet, server.port)]
         used = Options.model_validate(
-            {"targets": addresses, "poll": {"interval_seconds": 1}, "history": {"enabled": True}}
+            {
+                "targets": addresses,
+                "poll": {"interval_seconds": 1},
+                "traffic": {"interval_seconds": 1},
+                "history": {"enabled": True},
+            }
         )
         service.start(used)
         try:
-            wait_for(lambda: service.progress().polls >= 3)
+            wait_for(lambda: service.progress().polls >= 3 and bool(service.current().traffic))
             last = service.current()
         finally:
             service.stop()
@@ -56,6 +62,7 @@ def test_a_started_dashboard_records_its_polls_in_the_folder_of_snapshots() -> N
     assert last.polled_at is not None
     read = HistoryReader(database).fleet_at(last.polled_at)
     assert [each.document for each in read.replicas] == [each.document for each in last.replicas]
+    assert HistoryReader(database).traffic(last.polled_at - HOUR, last.polled_at), "the last minutes, at the end"
 
 
 @pytest.mark.usefixtures("working_folder")

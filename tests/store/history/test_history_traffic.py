@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.config import HistoryOptions
+from dashboard.config import HistoryOptions, Options
 from dashboard.errors import HistoryError
 from dashboard.fleet.formatting import missing_rate
 from dashboard.fleet.times import EPOCH
 from dashboard.fleet.traffic import Traffic, TrafficSum, summed
+from dashboard.store.history.recording import Recorder
 from dashboard.store.history.retention import history_bytes, prune, rewind
 from dashboard.store.history.traffic import HOUR, KEPT_TICKS, TICK
 from tests.polled_fleets import at, built, unreachable
@@ -259,13 +260,29 @@ def test_a_past_fleet_without_recorded_traffic_says_so(history: Recorded) -> Non
     assert missing_rate(past.traffic_of(IDS)) == "Not counted: the history has no traffic of this time."
 
 
-def test_what_is_usual_of_a_pool_is_its_last_day(history: Recorded) -> None:
+def test_what_is_usual_of_a_pool_is_its_last_day_with_the_settings_that_got_most_of_it(history: Recorded) -> None:
     for hours in range(30):
         rate = 0.9 if hours < 5 else 0.6
         history.record(counting(FLEET, BEGIN + hours * HOUR, *[traffic(rate, requests=100)] * 3))
     history.record(counting(built(unreachable(1)), BEGIN + 30 * HOUR))
     history.writer.close()
 
-    usual = history.reader.usual_traffic(BEGIN + 30 * HOUR)
-    assert {pool: each.requests for pool, each in usual.items()} == {POOL.name: 24 * 300}
-    assert usual[POOL.name].hit_rate == pytest.approx(0.6)
+    ((pool, usual),) = history.reader.usual_traffic(BEGIN + 30 * HOUR).items()
+    assert (pool, usual.traffic.requests) == (POOL.name, 24 * 300)
+    assert usual.traffic.hit_rate == pytest.approx(0.6)
+    assert usual.document == FLEET.documents[LLAMA], "also when no replica has them any more"
+
+
+def test_the_recorder_reads_what_is_usual_once_an_hour(working_folder: Path) -> None:
+    history = Recorded(working_folder / "data")
+    recorder = Recorder(Options())
+    assert recorder.usual(BEGIN) == {}, "there is no history yet"
+    for minutes in (1, 62, 130):
+        history.record(counting(FLEET, BEGIN + minutes * MINUTE, ONE))
+    history.writer.close()
+
+    assert recorder.usual(BEGIN + 59 * MINUTE) == {}
+    read = recorder.usual(BEGIN + 60 * MINUTE)
+    assert [each.traffic.requests for each in read.values()] == [10]
+    assert recorder.usual(BEGIN + 119 * MINUTE) is read
+    assert [each.traffic.requests for each in recorder.usual(BEGIN + 120 * MINUTE).values()] == [20]
