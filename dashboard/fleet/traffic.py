@@ -24,6 +24,7 @@ SHARES = RATIOS[:2]  # of which the first is a part of the second
 MINUTE = 60.0  # seconds
 BOTH = 2  # reads: an increase needs them
 MOST_READS = 15  # of a window, about: with the default options one a minute
+OLD_WINDOWS = 2  # after so many without a read a window begins anew: what was counted is of another time
 SAME_START = 0.5  # seconds by which two spellings of one start may differ
 SAME_SUM = 1e-9  # share of a sum that depends on the order of its parts: several API servers add their own
 
@@ -163,7 +164,7 @@ class _Read(NamedTuple):
 
 
 class TrafficWindow:
-    """The counts of one engine in the last `seconds`. It begins anew where the engine did.
+    """The counts of one engine in the last `seconds`. It begins anew where the engine did, and after a long gap.
 
     Of reads that follow each other sooner than a MOST_READS-th of `seconds` the last one is kept, with the most that
     the gauges had: the memory of a fleet does not depend on how often it is read.
@@ -183,7 +184,8 @@ class TrafficWindow:
         if last is not None and at <= last.at:
             return
         fell = _fell(last.counts, counts) if last is not None else ()
-        if last is not None and _is_other_process(last.counts, counts, fell):
+        is_old = last is not None and at - last.at > OLD_WINDOWS * self._seconds
+        if last is not None and (is_old or _is_other_process(last.counts, counts, fell)):
             last, fell = None, ()
             reads.clear()
         self._before = last

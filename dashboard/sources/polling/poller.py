@@ -133,9 +133,10 @@ class Poller:
                     ends_at=ends_at,
                 )
                 self._caches[target.id] = cache = await visit.run()
-                used = cache.traffic
-                counted = used.counted if visit.counts is not None else {}
-                snapshots[target.id] = Snapshot(target, now(), cache.probes, traffic=used.traffic, counted=counted)
+                is_counted = METRICS.path in cache.probes and _answered(cache.probes[METRICS.path])
+                traffic = cache.traffic.traffic if is_counted else {}
+                counted = cache.traffic.counted if visit.counts is not None else {}
+                snapshots[target.id] = Snapshot(target, now(), cache.probes, traffic=traffic, counted=counted)
                 on_done(len(snapshots), len(targets))
 
         client = Client(
@@ -366,8 +367,11 @@ def _not_repeated(fresh: Mapping[str, ProbeResult], cache: ReplicaCache) -> dict
 
 
 def _down(fresh: Mapping[str, ProbeResult], cache: ReplicaCache, failure: Failure) -> ReplicaCache:
-    """Return the state without any answer: earlier replies, each with the failure. The next poll is a full one."""
+    """Return the state without any answer: earlier replies, each with the failure. The next poll is a full one.
+
+    The window of the counters stays: a process that was not read for a time counted on.
+    """
     earlier = {
         path: replace(result, failure=failure) if result.reply else result for path, result in cache.probes.items()
     }
-    return ReplicaCache({**earlier, **_with_earlier(fresh, cache)})
+    return ReplicaCache({**earlier, **_with_earlier(fresh, cache)}, traffic=cache.traffic)
