@@ -6,6 +6,7 @@ Sums come before ratios: those of a pool are ratios of its sums, never averages 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -123,17 +124,15 @@ def ratio(part: float | None, whole: float | None) -> float | None:
 def summed(parts: Iterable[Traffic]) -> Traffic:
     """Return the sums of engines; of one that does not report a counter the others count alone."""
     every = list(parts)
+    if not every:
+        return Traffic()
     if len(every) == 1:  # most replicas have one engine
         return every[0]
-    sums = {
-        name: sum(known) if (known := [own for each in every if (own := getattr(each, name)) is not None]) else None
-        for name in COUNTERS
-    }
-    most = {
-        name: max((own for each in every if (own := getattr(each, name)) is not None), default=None) for name in GAUGES
-    }
-    refused = tuple(dict.fromkeys(sentence for each in every for sentence in each.refused))
-    return Traffic(max((each.seconds for each in every), default=0.0), **sums, **most, refused=refused)
+    seconds, *numbers, refused = zip(*every, strict=True)
+    known = [[each for each in column if each is not None] for column in numbers]
+    sums = [sum(column) if column else None for column in known[: len(COUNTERS)]]
+    most = [max(column, default=None) for column in known[len(COUNTERS) :]]
+    return Traffic._make((max(seconds), *sums, *most, tuple(dict.fromkeys(chain.from_iterable(refused)))))
 
 
 def in_sequence(parts: Iterable[Traffic]) -> Traffic:
