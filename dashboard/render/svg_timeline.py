@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from dashboard.analysis.timeline import MarkKind
+from dashboard.fleet import formatting
 from dashboard.render.svg import (
     COHORTS,
     GROUND,
@@ -33,6 +34,7 @@ PLOT = WIDTH - 2 * MARGIN  # the width of the times in a file
 NARROWEST = 700.0  # px of the times on a page; on a phone look_timeline.css hides what has no room
 PAGE_FONT = 0.8  # of the widest sans serif, which a file may get: the font of pages is Source Sans
 ALONE, SEVERAL, STRIP = 180.0, 32.0, 20.0  # heights of lanes
+RATES_ALONE, RATES = 90.0, 48.0  # of lanes of rates
 HEAD, SPACE = 22.0, 8.0  # above a lane: its name and its areas; between lanes
 ROW = 36.0  # of marks, with its name above
 MOST_TICKS = 9
@@ -106,12 +108,18 @@ def draw_times(chart: TimeChart, *, context: str | None = None, is_wide: bool = 
     parts: list[str] = []
     bottom, heads = top, []
     places: dict[str, tuple[float, float]] = {}  # of lanes, by their labels
+    is_alone = sum(not lane.rate_of for lane in chart.lanes) == 1
     for lane in chart.lanes:
-        height = STRIP if lane.is_strip else ALONE if len(chart.lanes) == 1 else SEVERAL
+        height = STRIP if lane.is_strip else ALONE if is_alone else SEVERAL
+        if lane.rate_of:
+            height = RATES_ALONE if is_alone else RATES
         heads.append(_head(lane, scale, bottom))
         bottom += HEAD
         parts.append(_lane(lane, scale, bottom, height))
-        places[lane.label] = bottom, bottom + height
+        if lane.rate_of:
+            parts += _restarts(chart, lane.rate_of, scale, bottom, bottom + height)
+        else:
+            places[lane.label] = bottom, bottom + height
         bottom += height + SPACE
     lanes_end = bottom - SPACE / 2
     axis = [scale.line("rule", scale.x(time), top, lanes_end, f'stroke="{LINE}"') for time in ticks(chart)]
@@ -144,7 +152,9 @@ def _head(lane: Lane, scale: _Scale, top: float) -> str:
     until = max((each.until for each in lane.moments), default=scale.since)
     for band in lane.bands:
         last = band.runs[-1]
-        number = f" ×{last.high - last.low:,}" if last.until == until and not lane.is_strip else ""
+        number = "" if lane.is_strip or last.until != until else f" ×{last.high - last.low:,}"
+        if number and lane.rate_of:
+            number = f" {formatting.share((last.high + last.low) / 2 / lane.highest)}"
         words = f"{fit(band.text, LONGEST_WORDS, SMALL)}{number}"
         width = 17 + widest(words, SMALL) * share + 12
         if x + width > room:
@@ -243,6 +253,13 @@ def _begins(cluster: Cluster, scale: _Scale, places: Mapping[str, tuple[float, f
     for mark in cluster.marks:
         for top, bottom in (places[pool] for pool in mark.pools if pool in places):
             yield scale.line("begin", scale.x(mark.at), top, bottom, f'stroke="{INK}" stroke-dasharray="2 3"')
+
+
+def _restarts(chart: TimeChart, pool: str, scale: _Scale, top: float, bottom: float) -> Iterator[str]:
+    """Draw when replicas of a pool restarted, with an empty cache."""
+    for mark in chart.marks:
+        if mark.kind is MarkKind.RESTART and pool in mark.pools:
+            yield scale.line("begin", scale.x(mark.at), top, bottom, f'stroke="{MUTE}" stroke-dasharray="2 3"')
 
 
 def _ticks(chart: TimeChart, scale: _Scale, bottom: float) -> Iterator[str]:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 
-from dashboard.analysis.assembly import Fleet, has_prefix_cache
+from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.effect import effect_of
 from dashboard.capacity.sums import capacity_of
 from dashboard.fleet import ProbeResult, Replica, ReplicaState, Source, formatting
@@ -184,7 +184,7 @@ def _difference_figure(replica: Replica, comparison: ReplicaComparison) -> Figur
 def _traffic_figure(fleet: Fleet, replica: Replica) -> Iterator[Figure]:
     if engines := fleet.traffic.get(replica.id):
         own, rest = summed(engines.values()), effect_of(fleet, replica.pool or "", [replica.id]).rest
-        why = missing_word(own) if has_prefix_cache(replica, fleet.documents) else CACHING_OFF
+        why = CACHING_OFF if replica.id in fleet.without_cache else missing_word(own)
         beside = f"rest of the pool {formatting.hit_rate(rest)}" if rest.seconds else rate_hint(own)
         yield Figure("Prefix hit rate", formatting.hit_rate(own), why or beside)
 

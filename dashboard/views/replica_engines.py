@@ -7,7 +7,7 @@ from functools import partial
 
 import pandas as pd
 
-from dashboard.analysis.assembly import Fleet, has_prefix_cache
+from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.effect import dominant_of, effect_of
 from dashboard.capacity.sums import GIB
 from dashboard.compare.hashes import digests
@@ -128,10 +128,9 @@ def _traffic(fleet: Fleet, replica: Replica) -> tuple[Block, ...]:
     """Return what each DP rank did, its part of the traffic of the pool, and what was not counted."""
     engines = fleet.traffic.get(replica.id, {})
     if not engines:
-        return (quiet_paragraph(NO_TRAFFIC if fleet.past is None else NOT_KEPT),)
-    is_off = not has_prefix_cache(replica, fleet.documents)
+        return (quiet_paragraph(NO_TRAFFIC if fleet.recorded_traffic is None else NOT_KEPT),)
     ranks = sorted(engines)[:MOST_ROWS]
-    rows = [TrafficRow(f"{rank}", engines[rank], is_off=is_off) for rank in ranks]
+    rows = [TrafficRow(f"{rank}", engines[rank], is_off=replica.id in fleet.without_cache) for rank in ranks]
     sentences = {sentence: [rank for rank in ranks if sentence in engines[rank].refused] for sentence in _refused(rows)}
     refused = [f"DP rank {shortlist(map(str, own), FEW)}: {sentence}." for sentence, own in sentences.items()]
     notices = [Paragraph(plain(f"Not counted. {each}"), Tone.WARNING) for each in refused[:MOST]]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dashboard.analysis.assembly import Fleet, has_prefix_cache
+from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Replica, ReplicaState, Source, formatting
 from dashboard.fleet.formatting import STALE_TARGET, count, middle_cut, natural, one_line
 from dashboard.fleet.history import Sighting
@@ -205,9 +205,9 @@ def replica_rows(fleet: Fleet) -> pd.DataFrame:
         labels=_texts(" ".join(f"{key}={text}" for key, text in sorted(each.labels.items())) for each in replicas),
         **{name: counts[name].array for name in SEVERITIES},
     )
-    if fleet.past is None:
+    if fleet.recorded_traffic is None:
         used = [summed(fleet.traffic.get(each.id, {}).values()) for each in replicas]
-        is_off = [not has_prefix_cache(each, fleet.documents) for each in replicas]
+        is_off = table["id"].isin(fleet.without_cache)
         numbers = {
             key: pd.Series([measure(each) for each in used], dtype="Float64") for key, measure in MEASURES.items()
         }
@@ -317,7 +317,7 @@ def replicas_data(rows: pd.DataFrame) -> Table:
 
 
 def _fields_of(rows: pd.DataFrame) -> list[Field]:
-    """Return the columns that these rows have: those at a past time have no traffic."""
+    """Return the columns that these rows have: those of the history have no traffic."""
     return [each for each in FIELDS if "traffic" in rows or each not in {*TRAFFIC, WHY_NO_RATE}]
 
 

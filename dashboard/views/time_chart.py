@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,7 +11,8 @@ from typing import NamedTuple
 
 from dashboard.analysis.timeline import MarkKind, Period, Timeline, TimelineGroup, TimelineMark
 from dashboard.fleet import Gap
-from dashboard.fleet.formatting import count
+from dashboard.fleet.formatting import count, hit_rate, missing_word
+from dashboard.fleet.traffic import TrafficSum
 
 COHORT_SHADES, FORMER_SHADES = 6, 3  # classes f0 to f5 and g0 to g2 of the style sheets
 ROWS = {  # of marks, below the lanes
@@ -23,6 +25,7 @@ ROWS = {  # of marks, below the lanes
 MOVES = frozenset({MarkKind.ROLLOUT, MarkKind.SETTINGS})  # drawn with their length; their number is that of replicas
 FOUND = frozenset({MarkKind.CRITICAL, MarkKind.WARNING, MarkKind.ENDED})  # of findings: a text is about the first
 CLUSTERS = 40  # of a row: marks that are closer to each other than a sign with its number is wide are one
+RATE = 1_000  # of a lane: 100 %
 MOST_LINES = 8  # marks that a tooltip names
 
 
@@ -57,13 +60,17 @@ class Moments(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """Areas on one another. `is_strip`: of one replica, so that its height says nothing."""
+    """Areas on one another. `is_strip`: of one replica, so that its height says nothing.
+
+    `rate_of` is the pool of a lane of prefix hit rates: in place of areas there are lines, 100 % is at RATE.
+    """
 
     label: str
     bands: tuple[Band, ...]
     moments: tuple[Moments, ...]
     highest: int
     is_strip: bool = False
+    rate_of: str = ""
 
 
 class Cluster(NamedTuple):
@@ -144,6 +151,28 @@ def lane_of(label: str, bands: Sequence[Band], timeline: Timeline, *, is_strip: 
         moments.append(Moments(begin, end, tuple(words or ["no replica"])))
     drawn = tuple(band._replace(runs=tuple(mine)) for band, mine in zip(bands, runs, strict=True) if mine)
     return Lane(label, drawn, tuple(moments), max(highest, 1), is_strip)
+
+
+def rate_lane(pool: str, rates: Iterable[tuple[Band, Sequence[TrafficSum]]], period: Period, thickness: int) -> Lane:
+    """Return the prefix hit rates of cohorts as lines of a thickness in RATE. Without enough traffic there is none."""
+    bands: list[Band] = []
+    ends: dict[datetime, datetime] = {}
+    lines: dict[datetime, list[str]] = defaultdict(list)
+    why = ""
+    for band, sums in rates:
+        runs = []
+        for each in sums:
+            since, until = max(each.since, period.since), min(each.until, period.until)
+            ends[since] = max(until, ends.get(since, until))
+            why = missing_word(each.traffic)
+            lines[since].append(f"{band.label}: {why or hit_rate(each.traffic)}")
+            if (rate := each.traffic.hit_rate) is not None:
+                middle = round(rate * RATE)
+                runs.append(Run(since, until, middle - thickness // 2, middle + thickness // 2))
+        bands += [band._replace(runs=tuple(runs))] if runs else []
+    moments = tuple(Moments(since, ends[since], tuple(lines[since])) for since in sorted(lines))
+    label = "Prefix hit rate, 0 to 100 %" if bands else f"Prefix hit rate: {why}"
+    return Lane(label, tuple(bands), moments, RATE, rate_of=pool)
 
 
 def _numbers(group: TimelineGroup, edges: Sequence[datetime]) -> list[int]:

@@ -1,18 +1,23 @@
 """Timelines as blocks: the cohorts of pools, the values of a setting, the states of a replica. Each with its tables."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from operator import attrgetter
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import pandas as pd
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.timeline import MarkKind, Timeline, TimelineGroup, TimelineMark, merged
 from dashboard.fleet import Pool, ReplicaState
-from dashboard.fleet.formatting import count, end_cut, iso, joined, one_line
+from dashboard.fleet.formatting import NOT_KNOWN, count, end_cut, iso, joined, one_line, share, short
 from dashboard.fleet.pieces import Kind, Link
 from dashboard.fleet.times import parse_period
+from dashboard.fleet.traffic import TrafficSum, in_sequence, summed
 from dashboard.views.blocks import Block, Section, Table, Tone, View, quiet_paragraph
 from dashboard.views.context import context_of
 from dashboard.views.scope import scoped_title
@@ -25,6 +30,7 @@ from dashboard.views.time_chart import (
     details_of,
     lane_of,
     range_text,
+    rate_lane,
     shades,
     time_text,
 )
@@ -51,13 +57,26 @@ NOUNS = {  # of the marks in each row of a chart
 NOTHING_RECORDED = "No data in this range yet."
 NOTHING_HAPPENED = "No restarts or configuration changes"  # a finding that was suppressed is a change without a mark
 
+THICK, THIN = 45, 25  # lines of hit rates, in RATE: those of one pool have a higher lane
+NO_RATE = "not enough traffic"
+
+Rates: TypeAlias = Sequence[tuple[Band, Sequence[TrafficSum]]]  # of the cohorts of a pool, the first one first
+NO_RATES: Mapping[str, Rates] = MappingProxyType({})
 LinkAt = Callable[[datetime], Link]  # the page that is shown, at another time
 
 
 def pool_blocks(
-    fleet: Fleet, timeline: Timeline, pools: Sequence[str], here: LinkAt, shown: datetime | None = None
+    fleet: Fleet,
+    timeline: Timeline,
+    pools: Sequence[str],
+    here: LinkAt,
+    shown: datetime | None = None,
+    traffic: Sequence[TrafficSum] = (),
 ) -> tuple[Block, ...]:
-    """Return the cohorts of pools over time. `pools` are in the order of the page; removed pools come last."""
+    """Return the cohorts of pools over time. `pools` are in the order of the page; removed pools come last.
+
+    Of pools with `traffic` there are the prefix hit rates, too.
+    """
     by_name = {pool.name: pool for pool in fleet.pools}
     found = {
         name: _cohorts(by_name.get(name), [each for each in timeline.groups if each.pool == name])
@@ -65,7 +84,36 @@ def pool_blocks(
     }
     drawn = [name for name, bands in found.items() if bands]
     title = f"Replicas per cohort of {drawn[0]}" if len(drawn) == 1 else "Replicas per cohort"
-    return _by_pool("timeline", title, "Cohort", found, timeline, here, shown, "; the marks are those of all pools")
+    letters = {name: _letters(by_name.get(name)) for name in found}
+    rates = {
+        name: _rates(bands, letters[name], [each for each in traffic if each.pool == name])
+        for name, bands in found.items()
+    }
+    return _by_pool(
+        "timeline", title, "Cohort", found, timeline, here, shown, "; the marks are those of all pools", rates
+    )
+
+
+def drawn_pools(timeline: Timeline, pools: Iterable[str]) -> list[str]:
+    """Return the pools with a lane: those that changed first."""
+    groups: dict[str, list[TimelineGroup]] = {name: [] for name in pools}
+    for each in timeline.groups:
+        groups.setdefault(each.pool, []).append(each)
+    has_changed = {name: any(len(each.steps) > 1 for each in own) for name, own in groups.items() if own}
+    return sorted(has_changed, key=lambda name: not has_changed[name])[:MOST_LANES]
+
+
+def _rates(bands: Sequence[Band], letters: Mapping[str, str], sums: Iterable[TrafficSum]) -> Rates:
+    """Return the sums of each cohort that has an area, in order of time: those of its documents together."""
+    alike: dict[tuple[str, datetime], list[TrafficSum]] = defaultdict(list)
+    for each in sorted(sums):
+        alike[letters.get(each.document, each.document), each.since].append(each)
+    together: dict[str, list[TrafficSum]] = defaultdict(list)
+    for (key, _), same in alike.items():
+        until, traffic = max(each.until for each in same), summed(each.traffic for each in same)
+        together[key].append(same[0]._replace(until=until, traffic=traffic))
+    keys = [letters.get(each.group.key, each.group.key) for each in bands]
+    return [(band, together[key]) for band, key in zip(bands, keys, strict=True) if key in together]
 
 
 def setting_blocks(
@@ -107,10 +155,11 @@ def replica_blocks(
 def timeline_report(fleet: Fleet, blocks: tuple[Block, ...], pool: str | None) -> View:
     """Return the page of all pools, or of one, with a timeline as `pool_blocks` makes it."""
     chart = next((each for each in blocks if isinstance(each, TimeChart)), None)
+    has_rates = chart is not None and any(each.rate_of for each in chart.lanes)
     return View(
         title=TITLE,
         headline=scoped_title(_happened(chart) if chart else TITLE, pool),
-        lead="Replicas per cohort.",
+        lead="Replicas and prefix hit rate per cohort." if has_rates else "Replicas per cohort.",
         context=context_of(fleet, filters=[("pool", pool)] if pool else []),
         parts=(Section(ANCHOR, "", blocks),) if blocks else (),
     )
@@ -200,16 +249,52 @@ def _by_pool(
     here: LinkAt,
     shown: datetime | None,
     of_marks: str = "",
+    rates: Mapping[str, Rates] = NO_RATES,
 ) -> tuple[Block, ...]:
-    """Return a lane for each pool with bands, those that changed first; `of_marks` says which marks there are."""
+    """Return a lane for each pool with bands, those that changed first; `of_marks` says which marks there are.
+
+    Below it is a lane of its `rates`.
+    """
     order = sorted(
         filter(found.__getitem__, found), key=lambda pool: not any(len(each.group.steps) > 1 for each in found[pool])
     )
-    lanes = [lane_of(pool, found[pool], timeline) for pool in order[:MOST_LANES]]
+    thickness = THIN if len(order) == 1 else THICK
+    lanes = []
+    for pool in order[:MOST_LANES]:
+        lanes.append(lane_of(pool, found[pool], timeline))
+        lanes += [rate_lane(pool, rates[pool], timeline.period, thickness)] if rates.get(pool) else []
     hidden = len(order) - MOST_LANES
     note = f"{count(hidden, 'more pool')} without a lane{of_marks}." if hidden > 0 else ""
     named = [(pool, each) for pool in order for each in found[pool]]
-    return _blocks(name, title, timeline, lanes, _band_table(what, named, timeline), note, here, shown)
+    blocks = _blocks(name, title, timeline, lanes, _band_table(what, named, timeline), note, here, shown)
+    return (*blocks, *_rate_tables((pool, *each) for pool in order for each in rates.get(pool, ())))
+
+
+def _rate_tables(rates: Iterable[tuple[str, Band, Sequence[TrafficSum]]]) -> Iterator[Table]:
+    """Yield the hit rates of each cohort: of the whole period, the lowest, the highest and the last one."""
+    rows = []
+    for pool, band, sums in rates:
+        known = [rate for each in sums if (rate := each.traffic.hit_rate) is not None]
+        whole = in_sequence(each.traffic for each in sums)
+        numbers = (whole.hit_rate, min(known, default=None), max(known, default=None), sums[-1].traffic.hit_rate)
+        rows.append((one_line(pool), band.label, *numbers, whole.prompt_tokens))
+    shares = {"rate": "Prefix hit rate", "lowest": "Lowest", "highest": "Highest", "last": "Last"}
+    fields = (
+        Field("pool", "Pool"),
+        Field("label", "Cohort"),
+        *(
+            Field(name, title, partial(_share_of, name), missing=NO_RATE, is_number=True)
+            for name, title in shares.items()
+        ),
+        Field("tokens", "Prompt tokens", lambda row: short(row.tokens), missing=NOT_KNOWN, is_number=True),
+    )
+    if rows:
+        frame = pd.DataFrame(rows, columns=[each.name for each in fields])
+        yield to_table(frame, fields, "timeline-rates", "Prefix hit rate over time", most=MOST_ROWS)
+
+
+def _share_of(name: str, row: Any) -> str:
+    return share(getattr(row, name))
 
 
 def _blocks(

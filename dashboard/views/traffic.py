@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from dashboard.analysis.assembly import Fleet, has_prefix_cache
+from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.effect import dominant_of, effect_of, spread_of
 from dashboard.fleet.formatting import NOT_KNOWN, duration, missing_rate, missing_word, share, short
 from dashboard.fleet.pieces import Link
@@ -13,7 +13,7 @@ from dashboard.views.blocks import Cell, Table
 from dashboard.views.help import HIT_RATE as HIT_RATE_TERM
 from dashboard.views.table import Field, to_table
 
-NOT_KEPT = "Traffic of single replicas is not kept: at a past time pools and cohorts have rates."
+NOT_KEPT = "The history has no traffic of single replicas, but of pools and cohorts."
 CACHING_OFF = "caching off"
 # What programs read and tables sort by, by the key of the column: rates per minute, seconds, shares from 0 to 1.
 MEASURES: Mapping[str, Callable[[Traffic], float | None]] = {
@@ -130,8 +130,7 @@ WHY_NO_RATE = Field("", key="prefix_hit_rate_missing", value=lambda row: missing
 def traffic_of(fleet: Fleet, name: str, pool: str, replicas: Sequence[str], **more: Any) -> TrafficRow:
     """Return the row of some replicas of a pool; `more` are its link and its letter."""
     effect = effect_of(fleet, pool, replicas)
-    members = [fleet.by_id[each] for each in replicas]
-    is_off = bool(members) and not any(has_prefix_cache(each, fleet.documents) for each in members)
+    is_off = bool(replicas) and fleet.without_cache.issuperset(replicas)
     spread = spread_of(fleet, replicas) if len(replicas) > 1 else None
     most = dominant_of(fleet, replicas)
     return TrafficRow(

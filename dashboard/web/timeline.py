@@ -1,5 +1,6 @@
 """Timelines on pages: read when they are opened, shared by sessions. A click opens a time, a drag leads to Changes."""
 
+import math
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
@@ -16,6 +17,7 @@ from dashboard.fleet.pieces import Kind, Link
 from dashboard.fleet.times import write_time
 from dashboard.render.svg_timeline import draw_times
 from dashboard.store.history.reader import HistoryReader
+from dashboard.store.history.traffic import TICK
 from dashboard.views import pages
 from dashboard.views.blocks import Block, Section
 from dashboard.views.time_chart import TimeChart
@@ -24,6 +26,7 @@ from dashboard.views.timeline import (
     TITLE,
     LinkAt,
     default_range,
+    drawn_pools,
     here_at,
     pool_blocks,
     replica_blocks,
@@ -33,6 +36,7 @@ from dashboard.web import draw, links, markup
 from dashboard.web.sides import first_poll
 from dashboard.web.state import shared
 
+MOST_RATES = 96  # of a cohort in a range: in 24 h one in 15 minutes
 HINT = "Click a time or a mark to open the page as it was then. Drag to select a range."
 CHANGES_LINK = "Changes in this range"
 AS_TABLES = "Marks and numbers"
@@ -90,7 +94,10 @@ def _pools(
     fleet: Fleet, pools: tuple[str, ...], pool: str | None, place: Link, _reader: HistoryReader, window: Window
 ) -> tuple[Block, ...]:
     timeline = _reader.timeline(window.period, pool)
-    return pool_blocks(fleet, timeline, pools, _here(place, window), window.shown)
+    step = TICK * math.ceil((window.period.until - window.period.since) / MOST_RATES / TICK)
+    drawn = drawn_pools(timeline, pools)
+    traffic = [each for name in drawn for each in _reader.traffic(*window.period, name, step)]
+    return pool_blocks(fleet, timeline, pools, _here(place, window), window.shown, traffic)
 
 
 @shared(max_entries=16)

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from dashboard.analysis.timeline import CountStep, MarkKind, Period, Timeline, TimelineGroup, TimelineMark
 from dashboard.fleet import Gap
+from dashboard.fleet.traffic import TrafficSum
 from dashboard.render.html import to_html
-from dashboard.render.svg_timeline import MARGIN, MOST_TICKS, PLOT, draw_times, ticks
+from dashboard.render.svg_timeline import MARGIN, MOST_TICKS, PLOT, RATES_ALONE, draw_times, ticks
 from dashboard.views.overview import overview_report
-from dashboard.views.time_chart import Band, TimeChart, lane_of
+from dashboard.views.time_chart import Band, TimeChart, lane_of, rate_lane
 from dashboard.views.timeline import RANGES, with_timeline
 from tests.builders import HOSTILE, story
+from tests.used import traffic
 
 SVG = "{http://www.w3.org/2000/svg}"
 SINCE = datetime(2026, 11, 20, tzinfo=UTC)
@@ -100,6 +102,21 @@ def test_each_kind_of_mark_has_its_row_shape_and_time() -> None:
     assert {"Rollouts", "Settings changed", "Restarts", "New or worse", "Fixed", "2", "what rollout"} <= set(words(svg))
     assert {each.get("data-at") for each in by_class(svg, "mark")} == {str(int((at + HOUR).timestamp() * 1000))}
     assert len(by_class(svg, "begin")) == 2
+
+
+def test_a_lane_of_rates_has_a_line_at_its_height_and_the_restarts_of_its_pool() -> None:
+    restarts = tuple(TimelineMark(MarkKind.RESTART, SINCE + HOUR, SINCE + HOUR, (pool,), "") for pool in ("chat", "b"))
+    band = Band(TimelineGroup("chat", "a", "", (CountStep(SINCE, 4, SINCE),)), "A (0.32.0)", "A", "A")
+    used = [TrafficSum(SINCE, DAY.until, "chat", "a", traffic(0.25))]
+    lanes = (*chart(4).lanes, rate_lane("chat", [(band, used)], DAY, 20))
+    svg = draw_times(TimeChart("timeline", "Replicas per cohort", DAY, lanes, restarts))
+    top = float(by_class(svg, "begin")[0].get("y1") or 0)
+    outline = next(drawn for each in reversed(by_class(svg, "f0")) if (drawn := each.get("d")))
+    low, high = map(float, re.findall(r"M[\d.]+ ([\d.]+)V([\d.]+)", outline)[0])
+
+    assert len(by_class(svg, "begin")) == 1
+    assert (low + high) / 2 == pytest.approx(top + 0.75 * RATES_ALONE, abs=0.2)
+    assert {"Prefix hit rate, 0 to 100 %", "A 25 %", "A ×4"} <= set(words(svg))
 
 
 def test_the_time_that_the_page_shows_is_a_line_inside_of_the_range() -> None:

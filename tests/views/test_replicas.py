@@ -94,7 +94,7 @@ def test_replicas_without_a_hit_rate_are_last_and_the_lowest_rate_first() -> Non
 
 
 def test_a_past_time_has_no_traffic_of_replicas_and_says_so_where_it_was_chosen() -> None:
-    past = replace(with_traffic(mixed(), {}, 0.6), past=PastTime(NOW, None))
+    past = replace(with_traffic(mixed(), {}, 0.6), past=PastTime(NOW, None), recorded_traffic={})
     chosen = ReplicaChoice(columns=("Prefix hit rate", "Waiting"), sort="prefix-hit-rate")
 
     assert [each.title for each in table(past, chosen).columns] == ["Replica"]

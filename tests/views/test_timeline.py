@@ -1,6 +1,7 @@
 """Timelines as blocks: lanes, the letters of cohorts, gaps, and tables with the same content."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.timeline import CountStep, MarkKind, Period, Timeline, TimelineGroup, TimelineMark
 from dashboard.fleet import Gap
+from dashboard.fleet.traffic import Traffic, TrafficSum
 from dashboard.views.blocks import Block, Paragraph, Table
 from dashboard.views.pages import OVERVIEW
 from dashboard.views.time_chart import MOST_LINES, Cluster, Lane, TimeChart, mark_line
@@ -16,6 +18,7 @@ from dashboard.views.timeline import (
     MOST_LANES,
     NOTHING_RECORDED,
     default_range,
+    drawn_pools,
     here_at,
     pool_blocks,
     replica_blocks,
@@ -23,6 +26,7 @@ from dashboard.views.timeline import (
     timeline_report,
 )
 from tests.builders import story
+from tests.used import traffic
 
 SINCE = datetime(2026, 11, 20, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -76,6 +80,67 @@ def test_cohorts_of_the_fleet_have_their_letters_and_former_ones_are_grey() -> N
         ("A (0.32.0)", "A", "A"),
         ("B (0.32.0)", "B", "B"),
         ("0.31.0", "g0", "0.31.0"),
+    ]
+
+
+def sums(document: str, *used: Traffic | None, pool: str = CHAT) -> list[TrafficSum]:
+    """The traffic of a document, an hour each; None: not recorded."""
+    hours = [SINCE + place * HOUR for place in range(len(used))]
+    return [TrafficSum(since, since + HOUR, pool, document, own) for since, own in zip(hours, used, strict=True) if own]
+
+
+def test_hit_rates_are_lines_below_the_cohorts_with_gaps_where_nothing_was_recorded() -> None:
+    pool = next(each for each in story().pools if each.name == CHAT)
+    groups = [group(each.document, 3, version="0.32.0") for each in pool.cohorts[:2]]
+    one, other = pool.cohorts[0].document, pool.cohorts[1].document
+    used = [*sums(one, traffic(0.6), None, traffic(0.7)), *sums(other, traffic(0.0), traffic(0.1, requests=1))]
+    timeline = Timeline(DAY, tuple(groups))
+    blocks = pool_blocks(story(), timeline, [CHAT], HERE, traffic=used)
+    cohorts, rates = chart_of(blocks).lanes
+
+    middles = [
+        (label, [(since, until, (low + high) / 2) for since, until, low, high in runs]) for label, runs in areas(rates)
+    ]
+    assert (cohorts.label, rates.rate_of, rates.highest) == (CHAT, CHAT, 1_000)
+    assert middles == [("A (0.32.0)", [(0, 1, 600), (2, 3, 700)]), ("B (0.32.0)", [(0, 1, 0)])]
+    assert [each.lines for each in rates.moments] == [
+        ("A (0.32.0): 60 %", "B (0.32.0): 0 %"),
+        ("B (0.32.0): not enough traffic",),
+        ("A (0.32.0): 70 %",),
+    ]
+    assert rows(blocks[-1]) == [
+        (CHAT, "A (0.32.0)", "65 %", "60 %", "70 %", "70 %", "1.2 M"),
+        (CHAT, "B (0.32.0)", "< 1 %", "0 %", "0 %", "not enough traffic", "602.0 k"),
+    ]
+    assert timeline_report(story(), blocks, None).lead == "Replicas and prefix hit rate per cohort."
+
+
+def test_documents_of_one_cohort_have_one_rate_of_their_sums() -> None:
+    pool = next(each for each in story().pools if each.name == CHAT)
+    cohort = pool.cohorts[0]
+    both = replace(cohort, documents=(cohort.document, "other"))
+    fleet = replace(story(), pools=(replace(pool, cohorts=(both,)),))
+    used = [*sums(cohort.document, traffic(0.5)), *sums("other", traffic(0.7)), *sums("unknown", traffic(0.9))]
+    blocks = pool_blocks(fleet, Timeline(DAY, (group(cohort.document, 3),)), [CHAT], HERE, traffic=used)
+
+    assert chart_of(blocks).lanes[1].moments[0].lines == ("A (0.31.0): 60 %",)
+
+
+def test_a_pool_without_enough_traffic_says_so_in_place_of_lines() -> None:
+    used = sums("old", traffic(0.5, requests=1))
+    blocks = pool_blocks(story(), Timeline(DAY, (group("old", 3),)), [CHAT], HERE, traffic=used)
+
+    assert chart_of(blocks).lanes[1].label == "Prefix hit rate: not enough traffic"
+    assert not chart_of(blocks).lanes[1].bands
+
+
+def test_traffic_is_read_of_the_pools_with_a_lane_alone() -> None:
+    many = [group("a", 1, pool=f"p{number:02}") for number in range(MOST_LANES)]
+    timeline = Timeline(DAY, (*many, group("b", 1, 2, pool="changed")))
+
+    assert drawn_pools(timeline, ["p00", "empty"]) == [
+        "changed",
+        *(f"p{number:02}" for number in range(MOST_LANES - 1)),
     ]
 
 

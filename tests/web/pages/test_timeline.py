@@ -22,6 +22,7 @@ from tests.e2e.frozen_fleets import STORY, frozen
 from tests.page_runner import address, html, open_page, rerun, visit
 from tests.store.history.recorded import Recorded
 from tests.store.history.week import BEGIN, CHAT, CHAT_ROLLOUT, GAP, HOUR, MOST_SEQUENCES, record_week
+from tests.used import traffic
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +138,22 @@ def test_a_new_history_has_the_numbers_of_its_first_poll_also_within_a_second(fl
     assert "<td" in table
     assert "–" not in table
     assert re.search(r">14</td>\s*<td[^>]*>14</td>\s*<td[^>]*>14</td>", table)
+
+
+def test_recorded_traffic_is_a_lane_of_hit_rates_below_the_cohorts_of_its_pool(fleet: Fleet, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    history = Recorded(tmp_path / "new")
+    used = {each.id: traffic(0.62) for each in fleet.replicas if each.pool == CHAT}
+    for hours in (1, 0.5, 0.25, 0):
+        history.record(replace(moved(fleet, hours), counted=used), HOUR)
+    history.writer.close()
+    service.put(fleet, fleet.polled_at, tmp_path / "snapshots", history=history.reader)
+    app = visit("timeline", range="1h")
+
+    (drawn,) = charts(app)
+    assert drawn["html"].count("Prefix hit rate, 0 to 100 %") >= 1
+    assert "A (0.32.0): 62 %" in drawn["html"]
+    assert "Prefix hit rate over time" in html(app)
 
 
 def test_an_unknown_range_is_ignored_with_a_warning() -> None:
