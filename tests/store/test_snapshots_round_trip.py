@@ -17,6 +17,7 @@ from tests.polled_fleets import built
 from tests.provider_answers import with_provider
 from tests.saved_fleets import built_of_captures
 from tests.sources.polling.hostile import changed_metrics
+from tests.used import traffic, with_traffic
 
 LATER = AT + timedelta(days=40)
 POLICY = Policy(
@@ -47,6 +48,16 @@ def assert_same(back: Fleet, fleet: Fleet) -> None:
 def test_the_simulated_fleet_opens_with_its_policy(demo_fleet: Fleet, tmp_path: Path) -> None:
     assert demo_fleet.policy != Policy()
     assert_same(opened(Snapshots(tmp_path), demo_fleet), demo_fleet)
+
+
+def test_a_snapshot_keeps_the_traffic_of_its_engines(demo_fleet: Fleet, tmp_path: Path) -> None:
+    rare = traffic(None, requests=3)._replace(refused=("hits rose by more than queries",))
+    used = with_traffic(demo_fleet, {"chat-70b": 0.7, demo_fleet.replicas[0].id: rare})
+    back = opened(Snapshots(tmp_path), used)
+
+    assert back.traffic == used.traffic
+    for pool in used.pools:
+        assert back.traffic_of(pool.replicas) == used.traffic_of(pool.replicas)
 
 
 def test_captured_servers_and_provider_answers_open_unchanged(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from dashboard.store.history.retention import history_bytes, prune, rewind
 from dashboard.store.history.traffic import HOUR, KEPT_TICKS, TICK
 from tests.polled_fleets import at, built, unreachable
 from tests.store.history.recorded import Recorded
-from tests.used import traffic
+from tests.used import traffic, with_traffic
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 BEGIN = datetime.fromisoformat("2026-03-02T12:00:00Z")
@@ -74,6 +74,14 @@ def test_five_minutes_of_the_clock_are_one_sum_of_each_pool_and_document(history
     assert (by_document[LLAMA].requests, by_document[LLAMA].seconds) == (4 * 2 * 10, 4 * 60)
     assert (by_document[OTHER].requests, by_document[OTHER].seconds) == (4 * 10, 4 * 60)
     assert by_document[LLAMA].hit_rate == 0.5
+
+
+def test_what_replicas_count_is_no_change_of_their_state(history: Recorded) -> None:
+    for minutes, rate in ((1, 0.5), (2, 0.6)):
+        used = with_traffic(counting(FLEET, BEGIN + minutes * MINUTE, ONE, ONE, ONE), {POOL.name: rate})
+        history.record(used)
+
+    assert [history.rows(name) for name in ("replica_span", "fleet_span", "document_span")] == [3, 1, 2]
 
 
 def test_gauges_are_the_most_of_their_time_and_what_is_not_reported_stays_unknown(history: Recorded) -> None:
