@@ -34,7 +34,7 @@ QWEN3_8B = Model("Qwen/Qwen3-8B", 36, 8, 128, dense_bytes=16_381_516_800)
 
 # Requests of each pool: agents and assistants with a few long instructions, then documents that are seldom asked twice.
 CHAT = Workload(
-    per_minute=75,
+    per_minute=100,
     prefixes=(Prefixes(0.45, 20, 6000, 700), Prefixes(0.35, 40, 1500, 500), Prefixes(0.2, 200, 6000, 300)),
     output_tokens=450,
     seconds_per_output_token=0.028,
@@ -44,7 +44,7 @@ CHAT = Workload(
     hash_algorithm="sha256_cbor",
 )
 GEMMA = Workload(
-    per_minute=50,
+    per_minute=75,
     prefixes=(Prefixes(0.5, 30, 2400, 900), Prefixes(0.3, 10, 1200, 250), Prefixes(0.2, 250, 3000, 400)),
     output_tokens=300,
     seconds_per_output_token=0.02,
@@ -53,13 +53,13 @@ GEMMA = Workload(
     router="approximate",
 )
 REASONING = (Prefixes(0.4, 12, 9000, 1200), Prefixes(0.4, 40, 3000, 800), Prefixes(0.2, 200, 12_000, 900))
-PREFILL = Workload(per_minute=40, prefixes=REASONING, prefill_tokens_per_second=12_000, engines=4)
+PREFILL = Workload(per_minute=80, prefixes=REASONING, prefill_tokens_per_second=12_000, engines=4)
 # Running requests fill 9 tenths of the KV cache of a decode rank: one with less has too little.
 DECODE = Workload(
-    per_minute=20,
+    per_minute=40,
     prefixes=REASONING,
     output_tokens=2200,
-    seconds_per_output_token=0.063,
+    seconds_per_output_token=0.0315,
     prefill_tokens_per_second=4000,
     engines=8,
     router="prefix-hash",

@@ -6,6 +6,7 @@ Sums come before ratios: those of a pool are ratios of its sums, never averages 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ SHARES = RATIOS[:2]  # of which the first is a part of the second
 MINUTE = 60.0  # seconds
 BOTH = 2  # reads: an increase needs them
 MOST_READS = 15  # of a window, about: with the default options one a minute
+OLD_WINDOWS = 2  # after so many without a read a window begins anew: what was counted is of another time
 SAME_START = 0.5  # seconds by which two spellings of one start may differ
 SAME_SUM = 1e-9  # share of a sum that depends on the order of its parts: several API servers add their own
 
@@ -122,17 +124,15 @@ def ratio(part: float | None, whole: float | None) -> float | None:
 def summed(parts: Iterable[Traffic]) -> Traffic:
     """Return the sums of engines; of one that does not report a counter the others count alone."""
     every = list(parts)
+    if not every:
+        return Traffic()
     if len(every) == 1:  # most replicas have one engine
         return every[0]
-    sums = {
-        name: sum(known) if (known := [own for each in every if (own := getattr(each, name)) is not None]) else None
-        for name in COUNTERS
-    }
-    most = {
-        name: max((own for each in every if (own := getattr(each, name)) is not None), default=None) for name in GAUGES
-    }
-    refused = tuple(dict.fromkeys(sentence for each in every for sentence in each.refused))
-    return Traffic(max((each.seconds for each in every), default=0.0), **sums, **most, refused=refused)
+    seconds, *numbers, refused = zip(*every, strict=True)
+    known = [[each for each in column if each is not None] for column in numbers]
+    sums = [sum(column) if column else None for column in known[: len(COUNTERS)]]
+    most = [max(column, default=None) for column in known[len(COUNTERS) :]]
+    return Traffic._make((max(seconds), *sums, *most, tuple(dict.fromkeys(chain.from_iterable(refused)))))
 
 
 def in_sequence(parts: Iterable[Traffic]) -> Traffic:
@@ -163,7 +163,7 @@ class _Read(NamedTuple):
 
 
 class TrafficWindow:
-    """The counts of one engine in the last `seconds`. It begins anew where the engine did.
+    """The counts of one engine in the last `seconds`. It begins anew where the engine did, and after a long gap.
 
     Of reads that follow each other sooner than a MOST_READS-th of `seconds` the last one is kept, with the most that
     the gauges had: the memory of a fleet does not depend on how often it is read.
@@ -183,7 +183,8 @@ class TrafficWindow:
         if last is not None and at <= last.at:
             return
         fell = _fell(last.counts, counts) if last is not None else ()
-        if last is not None and _is_other_process(last.counts, counts, fell):
+        is_old = last is not None and at - last.at > OLD_WINDOWS * self._seconds
+        if last is not None and (is_old or _is_other_process(last.counts, counts, fell)):
             last, fell = None, ()
             reads.clear()
         self._before = last

@@ -108,7 +108,7 @@ def without_ray(body: bytes) -> tuple[bool, bytes]:
     Ray prepends `ray_`, and replaces the colon (vllm/v1/metrics/ray_wrappers.py; older ones do not). The start time
     there is not the one of vLLM.
     """
-    is_ray = b"ray_vllm" in body and b"\nvllm:" not in body
+    is_ray = b"\nvllm:" not in body and b"ray_vllm" in body  # the first is soon found on a page of vLLM
     return is_ray, RAY_NAME.sub(rb"\1vllm:", body) if is_ray else body
 
 

@@ -5,16 +5,21 @@ its identity settings, its blocks and the memory of its devices; the documents o
 """
 
 import gc
+import sqlite3
 import sys
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from dashboard.analysis.assembly import Fleet, assemble
-from dashboard.analysis.timeline import Period, Timeline
+from dashboard.analysis.timeline import COLUMNS, Period, Timeline
 from dashboard.fleet import Device, Document, Replica, WorkerMemory
+from dashboard.fleet.traffic import Traffic
 from dashboard.render.svg_timeline import draw_times
+from dashboard.store.history.schema import traffic
+from dashboard.store.history.traffic import HOUR, KEPT_TICKS, TICK
 from dashboard.views.pages import OVERVIEW
 from dashboard.views.time_chart import TimeChart
 from dashboard.views.timeline import here_at, pool_blocks
@@ -28,11 +33,16 @@ WEEKS, STEPS = 52, 4  # each rollout replaces a quarter of the replicas between 
 DEVICES = 4
 GIB = 2**30
 POLL_SECONDS, KEPT_DAYS = 15, 30
+MANY_POOLS = 119
 MOST_SEQUENCES = "scheduler_config.max_num_seqs"
 
 
 def main() -> int:
-    """Print the table; return 1 if a budget is exceeded."""
+    """Print the tables; return 1 if a budget is exceeded."""
+    return max(_spans(), _traffic())
+
+
+def _spans() -> int:
     base = fleet_of([snapshot(number, captured()) for number in range(FEW)])
     restarted = _rolled_out(base, range(100), 1, AT)
     gc.collect()
@@ -99,6 +109,89 @@ def main() -> int:
             Row("memory of the writer, MB", writing / 1e6, 60),
         ]
     )
+
+
+def _traffic() -> int:
+    """Print what traffic of many pools costs: every replica counts once a minute."""
+    base = _in_pools(fleet_of([snapshot(number, captured()) for number in range(FEW)]))
+    groups = len({(each.pool, each.document) for each in base.replicas})
+    with TemporaryDirectory() as folder:
+        history = Recorded(Path(folder))
+        history.record(base)
+        polls = [_counting(_as_polled(base, 4 * number), number) for number in range(1, 16)]
+        costs = sorted(_recording(history, each) for each in polls)
+        history.writer.close()
+        file = history.database.file
+        assert file is not None
+        before, end = _bytes_of(file), AT + timedelta(days=KEPT_DAYS)
+        _add_traffic(history, base, end)
+        size, rows = _bytes_of(file) - before, history.rows("traffic")
+        pool, reader = base.pools[len(base.pools) // 2].name, history.reader
+        one = best(lambda: reader.traffic(end - KEPT_TICKS, end, pool), 3)
+        column = timedelta(days=KEPT_DAYS) / COLUMNS
+        month = best(lambda: reader.traffic(end - timedelta(days=KEPT_DAYS), end, pool, column), 3)
+        usual = best(lambda: reader.usual_traffic(end), 3)
+    print(f"\n{FEW:,} replicas in {len(base.pools)} pools with {groups} documents: {rows:,} rows of {KEPT_DAYS} days\n")
+    return print_table(
+        [
+            Row("a poll that counted, ms", costs[len(costs) // 2] * 1e3, 20),
+            Row("the same, and the last five minutes are recorded, ms", costs[-1] * 1e3, 20),
+            Row("three days of a pool, ms", one * 1e3, 50),
+            Row("30 days of a pool, ms", month * 1e3, 50),
+            Row("what is usual of all pools, once an hour, ms", usual * 1e3, 200),
+            Row("30 days, MB", size / 1e6, 60),
+        ]
+    )
+
+
+def _in_pools(fleet: Fleet) -> Fleet:
+    """The fleet in many pools: most have one document."""
+    by_document = sorted(fleet.replicas, key=lambda each: (each.document or "", each.id))
+    replicas = [
+        replace(each, pool=f"cluster-a/model-{place * MANY_POOLS // FEW:03}") for place, each in enumerate(by_document)
+    ]
+    return assemble(replace(fleet, replicas=tuple(replicas)), AT)
+
+
+def _counting(fleet: Fleet, number: int) -> Fleet:
+    """The fleet of a poll at which every replica counted for a minute."""
+    known = {each.id: _counted(hash((each.id, number)), 60.0) for each in fleet.replicas}
+    return replace(fleet, counted=known)
+
+
+def _counted(number: int, seconds: float) -> Traffic:
+    """Numbers of as many digits as real ones have."""
+    tokens = float(seconds * 10_000 + number % 500_000)
+    hits, requests = float(round(tokens * (number % 97) / 100)), float(number % 900)
+    return Traffic(
+        seconds, tokens, hits, None, None, tokens, requests, 0.0, requests / 7, requests, requests / 9, requests,
+        tokens - hits, float(number % 3), (number % 89) / 97,
+    )  # fmt: skip
+
+
+def _add_traffic(history: Recorded, fleet: Fleet, end: datetime) -> None:
+    """Add a month of traffic as it is kept: of each hour, and of each five minutes of the last days."""
+    groups = sorted({(each.pool, each.document) for each in fleet.replicas})
+    steps = [(HOUR, end - timedelta(days=KEPT_DAYS), end - KEPT_TICKS), (TICK, end - KEPT_TICKS, end)]
+    with history.database.maintained() as connection, connection.begin():
+        for width, since, until in steps:
+            for number in range((until - since) // width):
+                begin = since + number * width
+                rows = []
+                for pool, document in groups:
+                    counted = _counted(hash((pool, number)), width.total_seconds())._asdict()
+                    del counted["refused"]
+                    rows.append(
+                        {"from_at": begin, "to_at": begin + width, "pool": pool, "document": document, **counted}
+                    )
+                connection.execute(traffic.insert(), rows)
+
+
+def _bytes_of(file: Path) -> int:
+    """The bytes of a database without what is only in its log."""
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return file.stat().st_size
 
 
 def _drawn(fleet: Fleet, timeline: Timeline, names: list[str]) -> str:

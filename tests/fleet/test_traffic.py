@@ -57,6 +57,15 @@ def test_a_window_keeps_few_reads_however_often_it_is_read() -> None:
     assert len(window._reads) <= MOST_READS + 2
 
 
+def test_a_missed_read_widens_the_window_and_a_long_gap_begins_it_anew() -> None:
+    window = _window((0, _counts(0, 0)), (100, _counts(10, 5)), (250, _counts(40, 20)), seconds=100)
+    assert window.traffic() == Traffic(150, queries=30, hits=15)
+    window.add(451, _counts(90, 45))
+    assert window.traffic() is window.counted() is None
+    window.add(500, _counts(100, 50))
+    assert window.traffic() == Traffic(49, queries=10, hits=5)
+
+
 def test_a_restart_begins_the_window_anew() -> None:
     by_counter = _window((0, _counts(900, 90)), (60, _counts(10, 1)), (120, _counts(30, 2)))
     by_start = _window(

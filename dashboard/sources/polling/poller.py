@@ -133,9 +133,10 @@ class Poller:
                     ends_at=ends_at,
                 )
                 self._caches[target.id] = cache = await visit.run()
-                used = cache.traffic
-                counted = used.counted if visit.counts is not None else {}
-                snapshots[target.id] = Snapshot(target, now(), cache.probes, traffic=used.traffic, counted=counted)
+                is_counted = METRICS.path in cache.probes and _answered(cache.probes[METRICS.path])
+                traffic = cache.traffic.traffic if is_counted else {}
+                counted = cache.traffic.counted if visit.counts is not None else {}
+                snapshots[target.id] = Snapshot(target, now(), cache.probes, traffic=traffic, counted=counted)
                 on_done(len(snapshots), len(targets))
 
         client = Client(
@@ -227,8 +228,8 @@ class Visit:
         cache, fresh = self.cache, dict[str, ProbeResult]()
         asked_at = cache.asked_everything_at
         full = asked_at is None or self.clock() - asked_at >= self.limits.full_poll_interval_seconds
-        before = cache.probes.get(PROVIDER.path)
-        if before and not full and (before.failure or PROVIDER.path in cache.etags) and _covers_process(before):
+        before = None if full else self._proof()
+        if before:
             fresh[PROVIDER.path] = result = await self._ask(PROVIDER, last=not self.counts_are_due)
             is_same = result.reply is before.reply and not result.failure and PROVIDER.path in self.etags
             if is_same and _has_both_replies(cache.probes) and not self.counts_are_due:
@@ -254,6 +255,19 @@ class Visit:
             kept = {**_not_repeated(fresh, cache), **_with_earlier(fresh, cache)}
             return ReplicaCache(kept, asked_at, self.etags, cache.traffic)
         return ReplicaCache({**cache.probes, **_with_earlier(fresh, cache)}, asked_at, self.etags, cache.traffic)
+
+    def _proof(self) -> ProbeResult | None:
+        """Return the answer of our provider whose ETag proves that nothing changed, where it is asked for again.
+
+        It is not where the counters of the page are read: that shows a restart, and there is no LoRA adapter.
+        """
+        before = self.cache.probes.get(PROVIDER.path)
+        if before is None or not _covers_process(before):
+            return None
+        if before.failure:
+            return before
+        is_spared = self.counts_are_due and not _needs_models(self.cache.probes)
+        return before if PROVIDER.path in self.cache.etags and not is_spared else None
 
     async def _ask(self, probe: Probe, *, last: bool) -> ProbeResult:
         """Send one GET; `last` closes the connection."""
@@ -366,8 +380,11 @@ def _not_repeated(fresh: Mapping[str, ProbeResult], cache: ReplicaCache) -> dict
 
 
 def _down(fresh: Mapping[str, ProbeResult], cache: ReplicaCache, failure: Failure) -> ReplicaCache:
-    """Return the state without any answer: earlier replies, each with the failure. The next poll is a full one."""
+    """Return the state without any answer: earlier replies, each with the failure. The next poll is a full one.
+
+    The window of the counters stays: a process that was not read for a time counted on.
+    """
     earlier = {
         path: replace(result, failure=failure) if result.reply else result for path, result in cache.probes.items()
     }
-    return ReplicaCache({**earlier, **_with_earlier(fresh, cache)})
+    return ReplicaCache({**earlier, **_with_earlier(fresh, cache)}, traffic=cache.traffic)
