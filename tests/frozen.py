@@ -2,7 +2,7 @@
 
 import asyncio
 import fcntl
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,11 +13,13 @@ from urllib.parse import urlsplit
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.config import Options, PollOptions, policy_of
-from dashboard.demo import default_fleet, demo_options, in_thread, targets
+from dashboard.demo import DemoServer, default_fleet, demo_options, in_thread, targets
 from dashboard.demo.describe import Behaviour, DemoReplica
 from dashboard.fleet import ProbeResult, Snapshot, Target
+from dashboard.fleet.traffic import ReplicaTraffic, Traffic
 from dashboard.sources.discovery import discover_once
 from dashboard.sources.polling.poller import Poller
+from dashboard.vllm.traffic import read_counts
 from tests.polled_fleets import build_fleet
 
 AT = datetime(2026, 11, 20, 11, 42, 5, tzinfo=UTC)
@@ -29,10 +31,13 @@ PATIENCE_SECONDS = 300.0  # for the others: a busy machine must not change the r
 PORT = 28_000  # always the same: it is shown on pages
 
 
-def frozen_fleet(port: int = PORT, simulated: Sequence[DemoReplica] | None = None, at: datetime = AT) -> Fleet:
+def frozen_fleet(
+    port: int = PORT, simulated: Sequence[DemoReplica] | None = None, at: datetime = AT, *, is_used: bool = False
+) -> Fleet:
     """Start the simulated fleet or these replicas, poll once, and return the fleet.
 
-    Processes wait for each other, because they use the same port.
+    With `is_used` it has the traffic of the window before. Processes wait for each other, because they use the same
+    port.
     """
     with (
         _alone(port),
@@ -46,8 +51,20 @@ def frozen_fleet(port: int = PORT, simulated: Sequence[DemoReplica] | None = Non
         # In a thread: a browser test, and the server that imports frozen_app.py, have an event loop already.
         polling = _polled(pool.submit(discover_once, options).result().targets, options.poll, slow, at)
         snapshots = [_timeless(each) for each in pool.submit(asyncio.run, polling).result()]
+        if is_used:
+            window = options.traffic.window_seconds
+            snapshots = [replace(each, traffic=_traffic(server, each, at.timestamp(), window)) for each in snapshots]
     policy = policy_of(options)
     return build_fleet(options.name, snapshots, polled_at=at, interval=timedelta(seconds=15), policy=policy)
+
+
+def _traffic(server: DemoServer, snapshot: Snapshot, at: float, seconds: float) -> Mapping[int, Traffic]:
+    """Return what the engines of a replica counted in a window, or since its start."""
+    process, used = server.process(urlsplit(snapshot.target.id).hostname or ""), ReplicaTraffic()
+    if process.replica.behaviour is Behaviour.NORMAL:
+        for time in (max(at - seconds, process.started_at), at):
+            used.add(time, read_counts(process.answer("GET", "/metrics", None, time).body), seconds)
+    return used.traffic
 
 
 async def _polled(targets: Sequence[Target], usual: PollOptions, slow: set[str], at: datetime) -> list[Snapshot]:

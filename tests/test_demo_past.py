@@ -99,5 +99,16 @@ def test_the_hit_rate_of_a_replica_fell_when_it_restarted_with_other_blocks(past
     assert (_hit_rate(after, "chat-70b-01") or 0) > 0.6
 
 
+def test_the_history_has_the_hit_rate_of_its_settings_every_five_minutes(past: _Past) -> None:
+    poll = past.polls[-1]
+    (replica,) = (each for each in poll.replicas if each.name == OTHER_BLOCKS)
+    assert poll.polled_at is not None
+    sums = past.reader.traffic(poll.polled_at - PAST, poll.polled_at, "chat-70b")
+    rates = [each.traffic.hit_rate for each in sums if each.document == replica.document]
+    assert len(rates) == pytest.approx(RESTARTED / TICK, abs=2)
+    assert max(each or 0 for each in rates) < 0.2
+    assert max(each.traffic.hit_rate or 0 for each in sums) > 0.6
+
+
 def test_without_prefix_cache_no_prompt_token_is_found(past: _Past) -> None:
     assert _hit_rate(past.polls, CACHE_OFF) == 0

@@ -68,7 +68,10 @@ def demo(
         ),
     ] = None,
 ) -> None:
-    """Show a simulated fleet; no vLLM and no GPU needed (Linux)."""
+    """Show a simulated fleet; no vLLM and no GPU needed (Linux).
+
+    With up to 100 replicas it begins with a history of six hours.
+    """
     restarts = [_restart(each) for each in restart or ()]
     fleet = default_fleet(replicas, seed)
     _check_restarts(restarts, fleet)

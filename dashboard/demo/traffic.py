@@ -6,8 +6,7 @@ All of it follows from the engine's configuration and age, so nothing runs betwe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from dashboard.demo.describe import DemoReplica, Prefixes, Workload
 from dashboard.demo.hashing import seed_policy
@@ -18,13 +17,6 @@ MAX_BUSY = 0.9  # share of its time for prefill up to which the wait for other p
 REQUEST_SECONDS = 0.03  # to the first token, besides prefill
 TRANSFERRED_PER_SECOND = 400_000  # tokens of a KV transfer
 SPREAD_PERCENT = 5  # by which engines of a pool differ in each kind of request
-
-
-class Connector(Enum):
-    """Where else than in its own KV cache an engine looks for a prefix."""
-
-    HOST = "host"
-    PEER = "p2p"
 
 
 class _Kind(NamedTuple):
@@ -46,13 +38,14 @@ class _Kind(NamedTuple):
 class EngineLoad(NamedTuple):
     """What one engine is asked for. `wanted` is the share of its KV cache that `running` requests would take.
 
-    `busy` is the share of its time that it computes prompts, `wait_seconds` the wait of a request before that.
+    `busy` is the share of its time that it computes prompts, `wait_seconds` the wait of a request before that. Its
+    connector finds prefixes in the memory of the host, or on a peer.
     """
 
     kinds: tuple[_Kind, ...]
     workload: Workload
     is_caching: bool
-    connector: Connector | None
+    connector: Literal["host", "p2p"] | None
     running: float
     wanted: float
     busy: float
@@ -87,8 +80,8 @@ class EngineLoad(NamedTuple):
             "external_queries": prompt - hits if self.connector else 0,
             "external_hits": external,
             "cached_tokens": hits + external,
-            "host_tokens": external if self.connector is Connector.HOST else 0,
-            "p2p_tokens": external if self.connector is Connector.PEER else 0,
+            "host_tokens": external if self.connector == "host" else 0,
+            "p2p_tokens": external if self.connector == "p2p" else 0,
             "computed_tokens": computed,
             "generation_tokens": requests * self.workload.output_tokens,
             "preemptions": int(requests * overload),
@@ -147,10 +140,10 @@ def engine_load(replica: DemoReplica, config: Mapping[str, Any], capacity: Capac
     )
 
 
-def _connector(config: Mapping[str, Any]) -> Connector | None:
+def _connector(config: Mapping[str, Any]) -> Literal["host", "p2p"] | None:
     if config.get("kv_transfer_config"):
-        return Connector.PEER
-    return Connector.HOST if config["cache_config"].get("kv_offloading_size") else None
+        return "p2p"
+    return "host" if config["cache_config"].get("kv_offloading_size") else None
 
 
 def _per_second(replica: DemoReplica, prefixes: Prefixes, rank: int) -> float:

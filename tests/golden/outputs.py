@@ -65,6 +65,7 @@ CAPTURES = (("gemma3_b32", "0.12.0"), ("llama_dp2", "0.32.0"), ("qwen3_xxhash", 
 COLUMNS = 120
 WEEK = timedelta(days=7)
 RESTARTED = timedelta(hours=30)  # before the end of the week: after a rollout, before restarts
+USED = 1_000  # generation of the fleet with traffic: pages are cached by it
 TABULAR = {"review", "compare", "replicas", "settings", "status", "capacity"}
 IGNORED = "Ignored invalid URL"  # the notice of a page that does not know a choice
 OF_THE_RUN = {"generated_at", "program_version"}
@@ -82,6 +83,7 @@ def outputs(name: str) -> Iterator[tuple[str, str]]:
         yield from _with_history(fleet)
         yield from _notifications(fleet)
         yield "chat-70b.baseline.yaml", _baseline(fleet, "chat-70b", "A")
+        yield from _used()
         service.put(fleet, AT)
         yield "metrics.txt", FleetMetrics().text().decode()
     service.put(fleet, fleet.polled_at)
@@ -102,6 +104,17 @@ def _documents(fleet: Fleet) -> Iterator[tuple[str, str]]:
     yield "check.xml", to_junit(fleet, Severity.CRITICAL, verdict)
     yield "check.sarif", _json(to_sarif(fleet, verdict, "fleet.yaml"))
     yield "check.github.txt", to_github_annotations(fleet, verdict)
+
+
+def _used() -> Iterator[tuple[str, str]]:
+    """Yield what shows the traffic of replicas that served requests."""
+    fleet = replace(frozen_fleet(is_used=True), generation=USED)
+    for name, text in _documents(fleet):
+        if name in {"poll.txt", "check.txt", "plan.txt", "plan.json"}:
+            yield f"used-{name}", text
+    service.put(fleet, AT)
+    for page in ("overview", "findings", "compare", "capacity", "replicas", "review"):
+        yield from ((name, text) for name, text in _page(page, {}, "used-") if name.endswith(".page.txt"))
 
 
 def _changes(before: Fleet, after: Fleet) -> Iterator[tuple[str, str]]:
