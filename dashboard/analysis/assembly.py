@@ -402,6 +402,7 @@ def only_replicas(fleet: Fleet, ids: Collection[str], name: str) -> Fleet:
         capacity={name: capacity},
         total=capacity,
         ignored=fleet.ignored,
+        traffic=fleet.traffic,
         inspection=Inspection(findings=tuple(found)),
         since=fleet.polled_at,
         snapshot=fleet.snapshot,

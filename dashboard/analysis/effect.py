@@ -5,27 +5,28 @@ rest does. Where either has not enough traffic there is none.
 """
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.causes import Cause, Plan
 from dashboard.fleet.formatting import missing_rate
-from dashboard.fleet.traffic import MINUTE, Traffic, ratio
+from dashboard.fleet.traffic import MINUTE, Traffic, ratio, summed
 from dashboard.rules.findings import FAMILIES, Family, Finding
 
 # One replica with more than this share of the tokens decides the rate of three or more; of two one always has half.
 DOMINANT_SHARE = 0.5
 LEAST_DOMINATED = 3
 ASSUMPTION = "These replicas and the rest of the pool get equal prompts."
-# Findings of these say that prefixes are not found: their replicas compute again what others have.
-_OF_PREFIXES = frozenset({Family.ROUTING, Family.STORES})
 
 
 class Effect(NamedTuple):
-    """The traffic of the `affected` replicas of a pool, and of the `rest` of it."""
+    """The traffic of the `affected` replicas of a pool, and of the `rest` of it. `is_whole`: there is no rest."""
 
     pool: str
     affected: Traffic
     rest: Traffic
+    is_whole: bool = False
 
     @property
     def prompt_share(self) -> float | None:
@@ -51,7 +52,7 @@ class Effect(NamedTuple):
     @property
     def missing(self) -> str:
         """Return why there is no estimate; empty where there is one."""
-        if not self.rest.seconds:
+        if self.is_whole:
             return "No other replica of the pool to compare with."
         parts = (("These replicas", self.affected), ("Rest of the pool", self.rest))
         return " ".join(f"{name}: {why}" for name, traffic in parts if (why := missing_rate(traffic)))
@@ -64,10 +65,10 @@ class Effect(NamedTuple):
 
 def effect_of(fleet: Fleet, pool: str, replicas: Collection[str]) -> Effect:
     """Return what some replicas of a pool did beside the rest of it."""
-    members = [each.id for each in fleet.replicas if each.pool == pool]
-    affected = [each for each in members if each in replicas]
-    rest = [each for each in members if each not in replicas]
-    return Effect(pool, fleet.traffic_of(affected), fleet.traffic_of(rest))
+    members, chosen = [each.id for each in fleet.replicas if each.pool == pool], frozenset(replicas)
+    affected = [each for each in members if each in chosen]
+    rest = [each for each in members if each not in chosen]
+    return Effect(pool, fleet.traffic_of(affected), fleet.traffic_of(rest), is_whole=not rest)
 
 
 def effects_of(fleet: Fleet, finding: Finding) -> tuple[Effect, ...]:
@@ -82,11 +83,43 @@ def effects_on(fleet: Fleet, replicas: Iterable[str], pools: Iterable[str]) -> t
     return tuple(each for each in found if each.affected.seconds)
 
 
+def effects_of_cause(fleet: Fleet, cause: Cause, pool: str = "") -> tuple[Effect, ...]:
+    """Return the effect of a cause of the fix plan in each of its pools with traffic, or in one of them."""
+    known = (fleet.by_id[each].pool for each in cause.replicas if each in fleet.by_id)
+    return effects_on(fleet, cause.replicas, sorted({each for each in known if each and pool in {"", each}}))
+
+
 def effect_in(fleet: Fleet, pool: str) -> Effect:
     """Return what the replicas of a pool cost that have findings on prefix sharing."""
-    found = (each for each in fleet.inspection.findings if FAMILIES.get(each.rule[:2]) in _OF_PREFIXES)
+    found = (each for each in fleet.inspection.findings if is_of_prefixes([each]))
     affected = {replica for each in found if pool in each.pools for replica in each.replicas}
     return effect_of(fleet, pool, affected)
+
+
+def is_of_prefixes(findings: Iterable[Finding]) -> bool:
+    """Return whether some finding says that a replica's own cache is not hit: it computes again what others have.
+
+    Those on stores are not: what a store had is counted apart.
+    """
+    return any(FAMILIES.get(each.rule[:2]) is Family.ROUTING for each in findings)
+
+
+def together(effects: Iterable[Effect]) -> Effect:
+    """Return the traffic of several pools as that of one without name. Its estimate is not the sum of theirs."""
+    known = list(effects)
+    affected, rest = summed(each.affected for each in known), summed(each.rest for each in known)
+    return Effect("", affected, rest, is_whole=all(each.is_whole for each in known))
+
+
+def by_effect(fleet: Fleet, plan: Plan) -> Plan:
+    """Return a plan with the causes first whose replicas recompute the most; the others keep their order."""
+    found = {each.key: avoidable_of(fleet, each) for each in plan.causes}
+    return replace(plan, causes=tuple(sorted(plan.causes, key=lambda each: -(found[each.key] or 0.0))))
+
+
+def avoidable_of(fleet: Fleet, cause: Cause) -> float | None:
+    """Return the estimate for a cause, in tokens per minute; None for one that is not of prefixes, and without one."""
+    return avoidable_tokens(effects_of_cause(fleet, cause)) if is_of_prefixes(cause.findings) else None
 
 
 def avoidable_tokens(effects: Iterable[Effect]) -> float | None:

@@ -212,7 +212,8 @@ class DifferenceTable:
     """A difference matrix. `kinds` are severities by path, `names` those of replicas by id.
 
     `suppressed` says by path who suppressed its findings, where none is active. `sightings` are by path,
-    `column_sightings` by the key of a column; both are empty without a history.
+    `column_sightings` by the key of a column; both are empty without a history. `measures` are rows above the settings:
+    a title, and cells by the key of a column.
 
     On a page its settings are links to the page Compare of its pool; where it `is_interactive`, its cells are clicked.
     """
@@ -227,6 +228,7 @@ class DifferenceTable:
     sightings: Mapping[str, Sighting] = field(default_factory=dict)
     column_sightings: Mapping[str, Sighting] = field(default_factory=dict)
     suppressed: Mapping[str, str] = field(default_factory=dict)
+    measures: tuple[tuple[str, Mapping[str, Cell]], ...] = ()
 
     def with_rows(self, rows: Iterable[MatrixRow]) -> DifferenceTable:
         matrix = replace(self.matrix, rows=tuple(rows))
@@ -298,36 +300,39 @@ class Gauges:
 
 
 class MapCell(NamedTuple):
-    """A replica of a map. The tone is that of its worst finding, plain without one, unknown without data.
+    """A replica of a map. `kind` is its look, one of the map's legend; `hint` has its name, that in words, and more.
 
-    `hint` has its name, that in words, and what differs.
+    `mark` is written in a large cell.
     """
 
     name: str
-    tone: Tone
+    kind: str
     hint: str
     link: Link
+    mark: str = ""
 
 
 class MapRow(NamedTuple):
-    """A row of a map: its title with a quiet note, the cells of each column, and how many replicas share prefixes."""
+    """A row of a map: its title with a quiet note, the cells of each column, and a number of the row in words."""
 
     title: str
     link: Link | None
     note: str
     groups: tuple[tuple[MapCell, ...], ...]
-    sharing: str
+    number: str
 
 
 @dataclass(frozen=True, slots=True)
 class FleetMap:
     """A cell for each replica. `columns` are the pools of each cluster; empty: a row is a pool, with one group.
 
-    `data` counts the replicas of each row by their worst finding, for exports without colours. `is_dense`: small cells.
+    `legend` has the kinds of cells in words. `data` counts the replicas of each row by kind, for exports without
+    colours; its last column is the number of a row. `is_dense`: small cells.
     """
 
     columns: tuple[str, ...]
     rows: tuple[MapRow, ...]
+    legend: tuple[tuple[str, str], ...]
     data: Table
     is_dense: bool
 

@@ -38,6 +38,7 @@ from dashboard.rules.apply_method import IMAGE_FIRST, ApplyMethod, removable_tex
 from dashboard.rules.findings import Finding, Snippet
 from dashboard.views import pages
 from dashboard.views.blocks import Block, Entries, Entry, Paragraph, Section, Table, Tone
+from dashboard.views.effect import cause_text
 from dashboard.views.finding_list import text_of
 from dashboard.views.finding_text import SNIPPETS, rule_step, rule_title, with_code
 from dashboard.views.names import MOST_NAMED, brief, in_natural_order, names_of, replica_text
@@ -230,6 +231,8 @@ def cause_section(fleet: Fleet, plan: Plan, cause: Cause, number: int = 0, *, is
     anchor, data = f"cause-{number}", partial(causes_data, [cause])
     blocks: list[Block] = [Paragraph(why_text(cause), Tone(cause.severity))]
     blocks.append(Paragraph(plain(" ".join(_effect_sentences(fleet, cause)))))
+    if measured := cause_text(fleet, cause, plan.pool, is_whole=True):
+        blocks.append(Paragraph(plain(measured)))
     if shared := shared_text(fleet, plan, cause, is_numbered=number > 0):
         blocks.append(Paragraph(shared))
     if not cause.fixes:

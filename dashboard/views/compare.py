@@ -65,6 +65,7 @@ from dashboard.views.pool_text import router_section, sharing_blocks, sharing_se
 from dashboard.views.setting import origin_text, origins_text
 from dashboard.views.since import since_cell, since_paragraphs
 from dashboard.views.table import Field, plain_value, to_table
+from dashboard.views.traffic import traffic_of, traffic_table
 from dashboard.vllm.field_reference import known_sentences
 
 NO_NOTES: Mapping[str, str] = MappingProxyType({})
@@ -80,6 +81,7 @@ def compare_report(fleet: Fleet, pool: str, choice: SettingChoice = ONLY_DIFFERE
     members = members_of(fleet, own)
     settings, deciding = compare_chosen(fleet, own, choice)
     cohorts = cohorts_table(own, fleet.names, slug(pool), settings.column_sightings)
+    used = cohorts_traffic(fleet, own)
     return View(
         title="Compare",
         headline=own.name,
@@ -91,7 +93,7 @@ def compare_report(fleet: Fleet, pool: str, choice: SettingChoice = ONLY_DIFFERE
             settings_section(settings, members, choice),
             *deciding_section(settings, deciding),
             *router_section(fleet, own),
-            Section("cohorts", "Cohorts", (cohorts,), is_exported_only=True),
+            Section("cohorts", "Cohorts", (cohorts, *used), is_exported_only=True),
             _findings(fleet, own),
             glossary((COHORT, REFERENCE)),
             *changes_section(fleet, plan_of(fleet).of_pool(pool, fleet.replicas)),
@@ -268,6 +270,19 @@ def cohorts_table(
     unread = len(pool.replicas) - sum(len(cohort.replicas) for cohort in pool.cohorts)
     note = f"{formatting.count(unread, 'replica')} in no cohort: settings not reported." if unread else ""
     return to_table(pool.cohorts, fields, f"cohorts-{slug}", f"Cohorts of {brief(pool.name)}", note)
+
+
+def cohorts_traffic(fleet: Fleet, pool: Pool) -> tuple[Table, ...]:
+    """Return what the cohorts of a pool did, as a table; empty where none of them was counted."""
+    if not fleet.traffic_of(pool.replicas).seconds:
+        return ()
+    rows = (
+        traffic_of(
+            fleet, "", pool.name, each.replicas, letter=each.letter, link=Link(Kind.COHORT, each.letter, pool.name)
+        )
+        for each in pool.cohorts
+    )
+    return (traffic_table(rows, "Cohort", f"traffic-{slug(pool.name)}", f"Traffic of {brief(pool.name)}"),)
 
 
 def _sighting_time(sightings: Mapping[str, Sighting], name: str, cohort: Cohort) -> DataValue | None:

@@ -26,6 +26,7 @@ from dashboard.rules.findings import Evidence, Finding, OutcomeKind, Remedy, Sev
 from dashboard.views import finding_list, pages
 from dashboard.views.blocks import Banner, Block, Cell, Column, Entries, Entry, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
+from dashboard.views.effect import effect_section
 from dashboard.views.excluded import ignored_blocks, ignored_tables, suppressed_blocks
 from dashboard.views.finding_text import (
     FINDINGS,
@@ -190,6 +191,7 @@ def finding_section(
         Section("remedy", f"What to do{here}", _remedy(finding.remedy)),
         *causes_section(fleet, finding),
         *([Section("group", count(len(group), "finding"), (_group_table(group, choices),))] if group[1:] else []),
+        effect_section(fleet, found),
         Section("why", "Why it matters here", tuple(why)),
         Section("evidence", "Evidence", evidence_blocks(fleet, known, finding)),
         affected_section(fleet, finding),

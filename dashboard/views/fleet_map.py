@@ -1,7 +1,7 @@
-"""The map of a fleet: a cell for each replica by its worst finding, in rows of pools, or of clusters."""
+"""The map of a fleet: a cell for each replica by its worst finding or its hit rate, in rows of pools or of clusters."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import SharingCounts, sum_counts
@@ -9,53 +9,82 @@ from dashboard.fleet import Cohort, Pool, Replica
 from dashboard.fleet.formatting import SOME, natural, setting_text, shortlist
 from dashboard.fleet.pieces import Kind, Link
 from dashboard.rules.findings import Severity
+from dashboard.rules.sentences import capital
 from dashboard.views.blocks import Cell, Column, FleetMap, MapCell, MapRow, Table, Tone, number_cell
 from dashboard.views.capacity_text import device_words
 from dashboard.views.names import brief
 from dashboard.views.summary import counts_text
+from dashboard.views.traffic import rate_text
 
 NO_POOL = "no pool"
 MOST_LARGE = 200  # replicas of a map with large cells
-COUNTED = {
-    Tone.CRITICAL: "Critical",
-    Tone.WARNING: "Warning",
-    Tone.INFO: "Info",
-    Tone.PLAIN: "No findings",
-    Tone.UNKNOWN: "No data",
+BY_RATE = "hit-rate"  # the colouring in the URL; by default cells are coloured by their worst finding
+FINDINGS_LEGEND = {
+    Tone.CRITICAL: "critical",
+    Tone.WARNING: "warning",
+    Tone.INFO: "info",
+    Tone.PLAIN: "no findings",
+    Tone.UNKNOWN: "no data",
+}
+NO_RATE = "unrated"
+STEP = 20  # percentage points of a colour
+RATES_LEGEND = {
+    "rate-0": "0 to 19 %",
+    "rate-1": "20 to 39 %",
+    "rate-2": "40 to 59 %",
+    "rate-3": "60 to 79 %",
+    "rate-4": "80 to 100 %",
+    NO_RATE: "no hit rate",
 }
 
 
-def fleet_map(fleet: Fleet, pools: Sequence[Pool]) -> FleetMap:
+def fleet_map(fleet: Fleet, pools: Sequence[Pool], colouring: str = "") -> FleetMap:
     """Return the map, its rows in the order of the pools; where pools have clusters, a row for each cluster."""
-    cells = _cells(fleet)
+    by_rate = colouring == BY_RATE
+    cells, number = (_rated_cells(fleet), _rate_of) if by_rate else (_cells(fleet), _sharing_of)
     clusters = sorted({pool.cluster for pool in pools}, key=natural)
     lost = [cells[each.id] for each in fleet.replicas if each.pool is None]
-    more = [MapRow(NO_POOL, None, "", (_in_order(lost),), "")] if lost else []
+    columns, rows = list[str](), list[MapRow]()
     if any(clusters):
         columns = _columns(pools)
-        rows = [_cluster_row(fleet, cluster, columns, pools, cells) for cluster in clusters]
-        return _map("Cluster", tuple(map(brief, columns)), (*rows, *more))
-    return _map("Pool", (), (*(_pool_row(fleet, pool, cells) for pool in pools), *more))
+        for cluster in clusters:
+            own = {_name_within(pool): pool for pool in pools if pool.cluster == cluster}
+            groups = (_in_order(cells[each] for each in own[name].replicas) if name in own else () for name in columns)
+            title = brief(cluster) or "no cluster"
+            rows.append(MapRow(title, None, "", tuple(groups), number(fleet, list(own.values()))))
+    else:
+        for pool in pools:
+            devices = device_words(fleet.by_id[each] for each in pool.replicas)
+            group = _in_order(cells[each] for each in pool.replicas)
+            link = Link(Kind.POOL, pool.name)
+            rows.append(MapRow(brief(pool.name), link, devices, (group,), number(fleet, [pool])))
+    rows += [MapRow(NO_POOL, None, "", (_in_order(lost),), "")] if lost else []
+    table = _table("Cluster" if columns else "Pool", rows, by_rate=by_rate)
+    legend = RATES_LEGEND if by_rate else FINDINGS_LEGEND
+    return FleetMap(tuple(map(brief, columns)), tuple(rows), tuple(legend.items()), table, len(cells) > MOST_LARGE)
 
 
-def _map(head: str, columns: tuple[str, ...], rows: tuple[MapRow, ...]) -> FleetMap:
-    """Return a map with its table; `head` is what a row is."""
-    cells, total = [], 0
+def _table(head: str, rows: Iterable[MapRow], *, by_rate: bool) -> Table:
+    """Return how many replicas of each row are of each kind; `head` is what a row is."""
+    legend = RATES_LEGEND if by_rate else FINDINGS_LEGEND
+    cells = []
     for row in rows:
-        total += sum(map(len, row.groups))
-        numbers = Counter(cell.tone for group in row.groups for cell in group)
-        counted = (number_cell(f"{numbers[tone]:,}", numbers[tone]) for tone in COUNTED)
-        cells.append((Cell(row.title, link=row.link), *counted, Cell(row.sharing)))
-    heads = (Column(head), *(Column(name, is_number=True) for name in COUNTED.values()), Column("Prefix sharing"))
-    table = Table("fleet-map", "Replicas by their worst finding", heads, tuple(cells))
-    return FleetMap(columns, rows, table, is_dense=total > MOST_LARGE)
+        numbers = Counter(cell.kind for group in row.groups for cell in group)
+        counted = (number_cell(f"{numbers[kind]:,}", numbers[kind]) for kind in legend)
+        cells.append((Cell(row.title, link=row.link), *counted, Cell(row.number)))
+    number = Column("Prefix hit rate" if by_rate else "Prefix sharing")
+    heads = (Column(head), *(Column(capital(name), is_number=True) for name in legend.values()), number)
+    caption = f"Replicas by {'prefix hit rate' if by_rate else 'their worst finding'}"
+    return Table("fleet-map", caption, heads, tuple(cells))
 
 
-def _pool_row(fleet: Fleet, pool: Pool, cells: Mapping[str, MapCell]) -> MapRow:
-    devices = device_words(fleet.by_id[each] for each in pool.replicas)
-    own = _in_order(cells[each] for each in pool.replicas)
-    counts = fleet.sharing_counts[pool.name]
-    return MapRow(brief(pool.name), Link(Kind.POOL, pool.name), devices, (own,), row_text(fleet, pool, counts))
+def _rate_of(fleet: Fleet, pools: Iterable[Pool]) -> str:
+    return rate_text(fleet.traffic_of(each for pool in pools for each in pool.replicas))
+
+
+def _sharing_of(fleet: Fleet, pools: Sequence[Pool]) -> str:
+    counts = sum_counts(fleet.sharing_counts[pool.name] for pool in pools)
+    return row_text(fleet, pools[0], counts) if len(pools) == 1 else counts_text(counts)
 
 
 def row_text(fleet: Fleet, pool: Pool, counts: SharingCounts) -> str:
@@ -65,15 +94,6 @@ def row_text(fleet: Fleet, pool: Pool, counts: SharingCounts) -> str:
     if counts.excluded:
         return "one replica" if fleet.uses_prefixes(pool.name) else "not needed"
     return "no data"
-
-
-def _cluster_row(
-    fleet: Fleet, cluster: str, columns: Sequence[str], pools: Iterable[Pool], cells: Mapping[str, MapCell]
-) -> MapRow:
-    own = {_name_within(pool): pool for pool in pools if pool.cluster == cluster}
-    groups = (_in_order(cells[each] for each in own[name].replicas) if name in own else () for name in columns)
-    counts = sum_counts(fleet.sharing_counts[pool.name] for pool in own.values())
-    return MapRow(brief(cluster) or "no cluster", None, "", tuple(groups), counts_text(counts))
 
 
 def _columns(pools: Iterable[Pool]) -> list[str]:
@@ -110,6 +130,19 @@ def _cell(replica: Replica, worst: Severity | None, differing: str | None) -> Ma
     tone = Tone.UNKNOWN if differing is None else Tone(worst) if worst else Tone.PLAIN
     words = (brief(replica.name), "no data" if differing is None else f"{worst or 'no findings'}", differing)
     return MapCell(replica.name, tone, " · ".join(filter(None, words)), Link(Kind.REPLICA, replica.id))
+
+
+def _rated_cells(fleet: Fleet) -> dict[str, MapCell]:
+    """Return the cell of each replica by its hit rate; neutral, never 0, without one."""
+    cells: dict[str, MapCell] = {}
+    for each in fleet.replicas:
+        traffic = fleet.traffic_of([each.id])
+        rate = traffic.hit_rate
+        kind = NO_RATE if rate is None else f"rate-{min(int(rate * 100 / STEP), 4)}"
+        hint = f"{brief(each.name)} · prefix hit rate {rate_text(traffic)}"
+        mark = "" if rate is None or len(fleet.replicas) > MOST_LARGE else f"{rate * 100:.0f}"
+        cells[each.id] = MapCell(each.name, kind, hint, Link(Kind.REPLICA, each.id), mark)
+    return cells
 
 
 def _cohort_text(cohort: Cohort, *, is_largest: bool) -> str:

@@ -1,15 +1,16 @@
 """The page Overview: the share of replicas that share prefixes, the fix plan, the map, pools, incomplete data."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.effect import avoidable_of, by_effect
 from dashboard.analysis.plan import plan_of
 from dashboard.capacity.sums import PoolCapacity
 from dashboard.fleet import Basis, Pool, Replica, Role, formatting
 from dashboard.fleet.formatting import count
-from dashboard.fleet.pieces import Kind, Link, Piece, page
+from dashboard.fleet.pieces import Kind, Link, Piece, Text, page
 from dashboard.views import pages
 from dashboard.views.blocks import (
     Cell,
@@ -23,11 +24,12 @@ from dashboard.views.blocks import (
 )
 from dashboard.views.capacity_text import device_words
 from dashboard.views.context import context_of
+from dashboard.views.effect import traffic_figures, why_no_traffic
 from dashboard.views.excluded import unread_entries
-from dashboard.views.fleet_map import fleet_map, row_text
+from dashboard.views.fleet_map import BY_RATE, fleet_map, row_text
 from dashboard.views.help import BASIS, COHORT, POOL, SHARE, glossary
 from dashboard.views.names import brief
-from dashboard.views.plan import changes_section, plan_section
+from dashboard.views.plan import ORDER, changes_section, plan_section
 from dashboard.views.pool_comparison import worst_by_path
 from dashboard.views.pool_text import (
     pools_by_urgency,
@@ -46,20 +48,33 @@ from dashboard.views.table import Field, sort_table, to_table
 MOST_COHORTS = 6  # named in a cell; more are counted
 NUMBERS, MAP, POOLS, UNREAD = "numbers", "map", "pools", "not-read"  # anchors
 MOST_UNREAD = 8  # groups of replicas with incomplete data
+BY_EFFECT = "effect"  # the order of the plan in the URL: the most recomputed tokens first
 
 
-def overview_report(fleet: Fleet, sort: str = "", whole: Fleet | None = None) -> View:
+def overview_report(
+    fleet: Fleet, sort: str = "", whole: Fleet | None = None, *, order: str = "", colouring: str = ""
+) -> View:
     """Return the view of a fleet; `sort` is one of the table of pools, empty: by urgency.
 
-    Of a fleet that is one pool, `whole` is all of it: a cause of its plan may change replicas of other pools, too.
+    `order` is that of the plan, empty: by severity; `colouring` that of the map, empty: by the worst finding. Of a
+    fleet that is one pool, `whole` is all of it: a cause of its plan may change replicas of other pools, too.
     """
+    if order == BY_EFFECT:
+        fleet = replace(fleet, plan=by_effect(fleet, plan_of(fleet)))
+    chosen = {pages.SORT: sort, pages.ORDER: order, pages.MAP: colouring}
     unread = incomplete_replicas(fleet)
     pools = pools_by_urgency(fleet)
-    parts = [Section(NUMBERS, "Summary", (Figures(summary_figures(fleet, page(pages.REVIEW))),)), plan_section(fleet)]
+    numbers = summary_figures(fleet, page(pages.REVIEW), _with(chosen, pages.MAP, BY_RATE))
+    parts = [
+        Section(NUMBERS, "Summary", (Figures(numbers),)),
+        plan_section(fleet, order=_order_text(fleet, chosen)),
+    ]
     if fleet.pools:
-        note = (Piece("one cell per replica, by its worst finding "), Piece("As a table", link=page(pages.REPLICAS)))
-        parts.append(Section(MAP, "Fleet", (fleet_map(fleet, pools),), note=note))
-        parts.append(Section(POOLS, "Pools", (sort_table(pools_table(fleet, pools), sort, pages.OVERVIEW),)))
+        shown = colouring if fleet.past is None else ""
+        note = (*_map_text(fleet, chosen), Piece("As a table", link=page(pages.REPLICAS)))
+        parts.append(Section(MAP, "Fleet", (fleet_map(fleet, pools, shown),), note=note))
+        kept = {name: value for name, value in chosen.items() if value and name != pages.SORT}
+        parts.append(Section(POOLS, "Pools", (sort_table(pools_table(fleet, pools), sort, pages.OVERVIEW, kept),)))
     if unread:
         parts.append(Section(UNREAD, "Incomplete data", unread_entries(unread, MOST_UNREAD)))
     return View(
@@ -71,11 +86,47 @@ def overview_report(fleet: Fleet, sort: str = "", whole: Fleet | None = None) ->
     )
 
 
-def summary_figures(fleet: Fleet, rollouts_link: Link | None = None) -> tuple[Figure, ...]:
-    """Return the figures next to the headline: what its lead does not count. The review lists the rollouts."""
+def _with(chosen: Mapping[str, str], name: str, value: str) -> Link:
+    """Return this page with one other choice."""
+    return page(pages.OVERVIEW, **{key: own for key, own in {**chosen, name: value}.items() if own})
+
+
+def _order_text(fleet: Fleet, chosen: Mapping[str, str]) -> Text:
+    """Return the order of the fix plan, and the link to the other one where some cause has an estimate."""
+    if chosen[pages.ORDER]:
+        link = _with(chosen, pages.ORDER, "")
+        return (Piece("by tokens recomputed (estimate)"), Piece("by severity", link=link))
+    if any(avoidable_of(fleet, each) for each in plan_of(fleet).causes):
+        return (*ORDER, Piece("by measured effect", link=_with(chosen, pages.ORDER, BY_EFFECT)))
+    return ORDER
+
+
+def _map_text(fleet: Fleet, chosen: Mapping[str, str]) -> Text:
+    """Return how the map is coloured, and the link to the other way; why there is none by hit rate."""
+    cell = "one cell per replica, by its "
+    why = why_no_traffic(fleet)
+    if fleet.past is not None:
+        missing = "; the history has no hit rates of replicas" if chosen[pages.MAP] else ""
+        return (Piece(f"{cell}worst finding{missing} "),)
+    if chosen[pages.MAP]:
+        missing = f" ({why})" if why else ""
+        link = _with(chosen, pages.MAP, "")
+        return (Piece(f"{cell}prefix hit rate{missing} "), Piece("by worst finding", link=link))
+    offered = () if why else (Piece("by prefix hit rate", link=_with(chosen, pages.MAP, BY_RATE)),)
+    return (Piece(f"{cell}worst finding "), *offered)
+
+
+def summary_figures(
+    fleet: Fleet, rollouts_link: Link | None = None, rates_link: Link | None = None
+) -> tuple[Figure, ...]:
+    """Return the figures next to the headline: what its lead does not count.
+
+    The review lists the rollouts, `rates_link` is the page that shows the hit rates of replicas.
+    """
     rollouts = len(fleet.inspection.rollouts)
     progress = Figure("Rollouts", f"{rollouts:,}", "in progress", link=rollouts_link)
-    return (*([progress] if rollouts else []), _capacity(fleet))
+    traffic = traffic_figures(fleet, rates_link) if fleet.coverage.answered else ()
+    return (*([progress] if rollouts else []), *traffic, _capacity(fleet))
 
 
 def _capacity(fleet: Fleet) -> Figure:

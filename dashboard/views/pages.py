@@ -73,12 +73,14 @@ FROM, TO = "from", "to"  # the two fleets of a comparison: the id of a snapshot,
 MANAGE = "manage"  # the snapshot whose dialog is open
 CHECK, BASELINE = "check", "baseline"  # the dialog for baselines is open
 CAUSE = "cause"  # of the fix plan: the key of the one that is open
+ORDER = "order"  # of the fix plan: by its effect
+MAP = "map"  # how the map of the fleet is coloured: by hit rate
 RANGE = "range"  # of a timeline
 MEETING = "meeting"  # of the review: one section a screen, named by SECTION
 
 # Choices that a page reads, besides the pool; it ignores all others.
 _OWN: dict[str, set[str]] = {
-    OVERVIEW: {SORT, CAUSE},
+    OVERVIEW: {SORT, CAUSE, ORDER, MAP},
     FINDINGS: {SEARCH, RULES, FINDING, SORT},
     COMPARE: {CHOSEN, SHOW, SEARCH, SECTION, ORIGIN, REFERENCE, COLUMNS, PATH, COHORT, CHECK, CAUSE, RANGE},
     CAPACITY: {MEASURE, LENGTH, PER},

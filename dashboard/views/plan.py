@@ -8,7 +8,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.causes import Cause, Plan
 from dashboard.analysis.plan import plan_of
 from dashboard.fleet.formatting import count
-from dashboard.fleet.pieces import Link, Piece, Style, join_texts, page, plain
+from dashboard.fleet.pieces import Link, Piece, Style, Text, join_texts, page, plain
 from dashboard.rules.findings import Finding, Severity
 from dashboard.views import pages
 from dashboard.views.blocks import Entries, Entry, Paragraph, Section, Tone, View
@@ -25,27 +25,28 @@ from dashboard.views.cause import (
     why_text,
 )
 from dashboard.views.context import context_of
+from dashboard.views.effect import cause_text
 from dashboard.views.summary import count_read, no_findings_sentences
 
 CHANGES = "plan-changes"  # anchor
 MOST_CAUSES = 5  # of the first screen
 MOST_OF_POOL = 2  # above the settings of Compare
-ORDER = "by severity, then replicas gained per restart"
+ORDER = plain("by severity, then replicas gained per restart")
 READ_ONLY = "Nothing is changed from here: paste the change, restart the replicas, look again."
 NO_CAUSES = "No findings: nothing to fix"
 
 
-def plan_section(fleet: Fleet, target: str = pages.OVERVIEW) -> Section:
+def plan_section(fleet: Fleet, target: str = pages.OVERVIEW, order: Text = ORDER) -> Section:
     """Return the first causes of a fleet's plan, a line each that opens the cause on a page, and how many more.
 
-    Without findings what that is based on.
+    `order` names the order of the plan. Without findings the section says what that is based on.
     """
     plan = plan_of(fleet)
     if not plan.causes:
         return Section(PLAN, "Fix plan", (_calm_paragraph(fleet),))
     every = Piece(_every_text(len(fleet.inspection.findings)), link=page(pages.FINDINGS))
     items = [_brief(fleet, plan, *each, page(target)) for each in enumerate(plan.causes, 1)]
-    return _section("Fix plan", plan, items, every, MOST_CAUSES)
+    return _section("Fix plan", plan, items, every, MOST_CAUSES, order)
 
 
 def _every_text(number: int) -> str:
@@ -70,21 +71,21 @@ def pool_section(fleet: Fleet, name: str) -> tuple[Section, ...]:
     return (_section("Plan the fix", plan, items, every, MOST_OF_POOL),) if items else ()
 
 
-def _section(title: str, plan: Plan, items: Sequence[Entry], every: Piece, most: int) -> Section:
+def _section(title: str, plan: Plan, items: Sequence[Entry], every: Piece, most: int, order: Text = ORDER) -> Section:
     first, rest = (
         Entries(tuple(items[part]), partial(causes_data, plan.causes[part]), test_id="cause")
         for part in (slice(most), slice(most, None))
     )
     more = (Section("plan-more", f"{len(rest.items):,} more", (rest,), is_aside=True),) if rest.items else ()
-    order = f" · {ORDER}" if rest.items else ""
-    return Section(PLAN, title, (first,), more, note=(Piece(f"{plan_text(plan)}{order} "), every))
+    shown = (Piece(f"{plan_text(plan)} · {order[0].text} "), *order[1:]) if items[1:] else plain(f"{plan_text(plan)} ")
+    return Section(PLAN, title, (first,), more, note=(*shown, every))
 
 
 def causes_section(fleet: Fleet, finding: Finding) -> tuple[Section, ...]:
     """Return the causes that end a finding, of which settings can end it; empty without any."""
     plan = plan_of(fleet)
     own = [each for each in enumerate(plan.causes, 1) if each[1].fixes and finding in each[1].findings]
-    items = tuple(_brief(fleet, plan, *each, has_why=False) for each in own)
+    items = tuple(_brief(fleet, plan, *each, is_of_finding=True) for each in own)
     return (Section(PLAN, "Fix plan", (Entries(items, test_id="cause"),)),) if own else ()
 
 
@@ -137,17 +138,27 @@ def plan_text(plan: Plan) -> str:
     return f"{text}; {count(len(own), 'replica')} to restart{outside}"
 
 
-def _brief(fleet: Fleet, plan: Plan, number: int, cause: Cause, here: Link = HERE, *, has_why: bool = True) -> Entry:
+def _brief(
+    fleet: Fleet,
+    plan: Plan,
+    number: int,
+    cause: Cause,
+    here: Link = HERE,
+    *,
+    has_why: bool = True,
+    is_of_finding: bool = False,
+) -> Entry:
     """Return a numbered line that opens a cause on a page, or its section of an export.
 
-    `has_why`: with the reason, which some pages have above.
+    `has_why`: with the reason, which some pages have above. A page of a finding has it, and what was measured.
     """
-    why = [why_text(cause)] if has_why else []
+    why = [why_text(cause)] if has_why and not is_of_finding else []
     line = join_texts([*why, *filter(None, [shared_text(fleet, plan, cause, here)])], " ", " ")
+    measured = "" if is_of_finding else cause_text(fleet, cause, plan.pool)
     return Entry(
         tone=Tone(cause.severity),
         head=(Piece(f"{number}. "), *title_of(cause, part_text(plan, cause))),
         side=effect_text(cause, plan.pool),
-        lines=(line,) if line else (),
+        lines=(*([line] if line else []), *([plain(measured)] if measured else [])),
         link=cause_link(number, cause, here),
     )

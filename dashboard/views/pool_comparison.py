@@ -17,12 +17,13 @@ from dashboard.fleet.history import Sighting
 from dashboard.rules.domain import Domain
 from dashboard.rules.findings import Finding, Inspection, Severity
 from dashboard.rules.subject import FINGERPRINT
-from dashboard.views.blocks import MOST_COLUMNS, DifferenceTable
+from dashboard.views.blocks import MOST_COLUMNS, Cell, DifferenceTable
 from dashboard.views.capacity_text import device_words
 from dashboard.views.context import as_of
 from dashboard.views.finding_text import answered
 from dashboard.views.names import brief, slug
 from dashboard.views.pool_text import SPLIT, shared_texts, sharing_severity
+from dashboard.views.traffic import FIRST_TOKEN, HIT_RATE, PREEMPTIONS, PROMPT_SHARE, traffic_of
 from dashboard.vllm.value_origin import is_set
 
 DECIDES = "What decides prefix sharing"
@@ -93,12 +94,26 @@ def compare_chosen(
         suppressed=suppressed_settings(fleet, pool),
         sightings=difference_sightings(fleet, pool),
         column_sightings=cohort_sightings(fleet, pool),
+        measures=measures_of(fleet, pool, listed.columns),
     )
     seeds = [path for path in SEED_PATHS if any(path in cohort.settings for cohort in pool.cohorts)]
     band = matrix.band((*compare.PREFIX_PATHS, *seeds))
     if hashes := compare.hash_row(FINGERPRINT, pool, choice.reference, band.columns, members):
         band = replace(band, rows=(*band.rows, hashes))
-    return settings, replace(settings, name=f"prefix-settings-{slug(pool.name)}", caption=DECIDES, matrix=band)
+    name = f"prefix-settings-{slug(pool.name)}"
+    measures = () if settings.matrix.rows else settings.measures  # in the first table
+    return settings, replace(settings, name=name, caption=DECIDES, matrix=band, measures=measures)
+
+
+def measures_of(
+    fleet: Fleet, pool: Pool, columns: Iterable[compare.MatrixColumn]
+) -> tuple[tuple[str, Mapping[str, Cell]], ...]:
+    """Return what the replicas of each column did; empty where none of the pool was counted."""
+    if not fleet.traffic_of(pool.replicas).seconds:
+        return ()
+    rows = {each.key: traffic_of(fleet, each.key, pool.name, each.replicas) for each in columns if each.replicas}
+    shown = (HIT_RATE, PROMPT_SHARE, FIRST_TOKEN, PREEMPTIONS)
+    return tuple((field.title, {key: field.cell(row) for key, row in rows.items()}) for field in shown)
 
 
 def difference_sightings(fleet: Fleet, pool: Pool) -> dict[str, Sighting]:

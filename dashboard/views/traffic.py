@@ -73,6 +73,11 @@ def _first_token_text(row: Any) -> str:
     seconds = row.traffic.first_token
     if seconds is None:
         return "no requests" if row.traffic.first_tokens == 0 else _missing(row.traffic)
+    return seconds_text(seconds)
+
+
+def seconds_text(seconds: float) -> str:
+    """Write a short time: `420 ms`, `1.3 s`."""
     return f"{seconds * 1000:,.0f} ms" if seconds < 1 else f"{seconds:,.1f} s"
 
 

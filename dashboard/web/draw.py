@@ -187,7 +187,7 @@ def _address_of(link: Link) -> str:
 
 def draw_matrix(html: str, pool: str, key: str) -> Link | None:
     """Draw the HTML of a matrix and return the setting, cohort or replica that was opened since the last run."""
-    with tables.reserved(key, MATRIX_HEAD + MATRIX_ROW * html.count("<tr data-path")):
+    with tables.reserved(key, MATRIX_HEAD + MATRIX_ROW * html.count("<tr ")):
         result = _component(key=key, data={"html": html}, on_cell_change=tables.nothing)
     return opened(result.get("cell"), pool)
 

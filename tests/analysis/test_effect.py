@@ -2,10 +2,22 @@
 
 import pytest
 
-from dashboard.analysis.effect import Effect, avoidable_tokens, dominant_of
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.effect import (
+    Effect,
+    avoidable_of,
+    avoidable_tokens,
+    by_effect,
+    dominant_of,
+    effect_in,
+    effects_of_cause,
+    effects_on,
+    together,
+)
+from dashboard.analysis.plan import plan_of
 from dashboard.fleet.traffic import Traffic
 from tests.builders import alike, document, fleet, replica
-from tests.used import REQUESTS, traffic, with_traffic
+from tests.used import PROMPT_TOKENS, REQUESTS, traffic, with_traffic
 
 REST = Traffic(900, queries=1e6, hits=6e5, requests=1000, prompt_tokens=1e6)
 AFFECTED = Traffic(
@@ -28,7 +40,7 @@ def test_a_better_rate_than_that_of_the_rest_loses_nothing() -> None:
 @pytest.mark.parametrize(
     ("affected", "rest", "missing"),
     [
-        (AFFECTED, Traffic(), "No other replica of the pool to compare with."),
+        (AFFECTED, Traffic(), "Rest of the pool: Not read twice yet."),
         (
             AFFECTED._replace(requests=19),
             REST,
@@ -78,3 +90,48 @@ def test_a_replica_with_more_than_half_of_the_tokens_of_three_or_more_decides_th
     assert dominant_of(built, [most, rest[0]]) is None
     assert dominant_of(built, rest) is None
     assert dominant_of(with_traffic(built, {}), [most, *rest]) is None
+
+
+def test_where_all_replicas_are_affected_there_is_none_to_compare_with() -> None:
+    members = alike("chat", 2, document())
+    known = with_traffic(fleet(members, [document()]), {"chat": 0.1})
+    (effect,) = effects_on(known, [each.id for each in members], ["chat"])
+    assert (effect.missing, effect.avoidable_tokens) == ("No other replica of the pool to compare with.", None)
+
+
+def test_sums_of_several_pools_come_before_their_ratio() -> None:
+    both = together([Effect("chat", AFFECTED, REST), Effect("code", REST, AFFECTED)])
+    assert both.affected.hit_rate == both.rest.hit_rate == pytest.approx(6.2e5 / 1.2e6)
+    assert not both.is_whole
+
+
+@pytest.fixture(name="split")
+def _split(demo_fleet: Fleet) -> Fleet:
+    """The simulated fleet: its replica with another hash algorithm finds less than the one with larger blocks."""
+    return with_traffic(demo_fleet, {"chat-70b-11": 0.01, "chat-70b-04": 0.3}, 0.6)
+
+
+def test_the_plan_by_effect_has_the_most_recomputed_tokens_first_and_then_its_own_order(split: Fleet) -> None:
+    usual, sorted_ = plan_of(split), by_effect(split, plan_of(split))
+    first, second, *others = (each.key for each in sorted_.causes)
+    assert (first, second) == ("cache_config.prefix_caching_hash_algo", "cache_config.block_size")
+    assert others == [each.key for each in usual.causes if each.key not in {first, second}]
+
+
+def test_only_causes_of_prefixes_that_are_not_found_have_an_estimate(split: Fleet) -> None:
+    found = {each.key: avoidable_of(split, each) for each in plan_of(split).causes}
+    offloading = next(key for key in found if "kv_offloading" in key)
+    assert found["cache_config.block_size"] is not None
+    assert found[offloading] is None  # it is on the replica with the other hash algorithm, too
+
+
+def test_a_cause_is_measured_in_each_of_its_pools_or_in_one(split: Fleet) -> None:
+    cause = next(each for each in plan_of(split).causes if len({split.by_id[own].pool for own in each.replicas}) > 1)
+    pools = [each.pool for each in effects_of_cause(split, cause)]
+    assert len(pools) > 1
+    assert [each.pool for each in effects_of_cause(split, cause, pools[1])] == pools[1:2]
+
+
+def test_what_a_pool_recomputes_counts_each_replica_with_findings_on_prefixes_once(split: Fleet) -> None:
+    effect = effect_in(split, "chat-70b")
+    assert effect.affected.queries == pytest.approx(2 * PROMPT_TOKENS)

@@ -166,7 +166,8 @@ def test_the_fix_is_before_the_evidence_and_short_ranks_are_in_the_units_of_capa
     section = section_of(finding(FLEET, evidence=(evidence("engines.kv_cache_bytes_per_device", "7524161228"),)))
     table, (_, link) = table_of(section), next(each for each in section.parts if each.anchor == "evidence").blocks
 
-    assert [each.title for each in section.parts][:3] == ["What to do", "Why it matters here", "Evidence"]
+    titles = [each.title for each in section.parts]
+    assert titles[:4] == ["What to do", "Effect, measured", "Why it matters here", "Evidence"]
     assert to_plain(table.rows[0][1].pieces) == "7.0 GiB"
     assert isinstance(link, Paragraph)
     assert [(each.link.key, each.link.choices) for each in link.line if each.link] == [

@@ -27,11 +27,11 @@ def test_every_replica_has_one_cell_with_the_tone_of_its_worst_active_finding() 
         own = names[cell.name]
         assert cell.link == Link(Kind.REPLICA, own.id)
         if own.document is None:
-            assert cell.tone is Tone.UNKNOWN
+            assert cell.kind == Tone.UNKNOWN
         else:
             severities = [each.severity for each in known.inspection.findings if own.id in each.replicas]
             worst = min(severities, key=lambda each: each.rank, default=None)
-            assert cell.tone is (Tone(worst) if worst else Tone.PLAIN)
+            assert cell.kind == (Tone(worst) if worst else Tone.PLAIN)
             assert (own.id in found) == (worst is not None)
 
 
@@ -46,7 +46,7 @@ def test_a_cell_tells_its_replica_its_severity_and_the_settings_that_differ() ->
 
 def test_a_row_is_a_pool_and_says_how_many_replicas_share() -> None:
     known = frozen_fleet()
-    rows = {row.title: row.sharing for row in fleet_map(known, known.pools).rows}
+    rows = {row.title: row.number for row in fleet_map(known, known.pools).rows}
 
     assert rows["chat-70b"] == "14 of 16 share"
     assert rows["deepseek-v3/prefill"] == "not needed"
@@ -67,7 +67,7 @@ def test_with_clusters_a_row_is_a_cluster_and_a_column_a_pool_of_each() -> None:
     assert shown.columns == ("chat", "code")
     sizes = [(row.title, [len(group) for group in row.groups]) for row in shown.rows]
     assert sizes == [("c2", [2, 3]), ("c10", [2, 0])]
-    assert [row.sharing for row in shown.rows] == ["all 5 share", "all 2 share"]
+    assert [row.number for row in shown.rows] == ["all 5 share", "all 2 share"]
 
 
 def test_replicas_without_a_pool_have_a_row_of_their_own() -> None:
@@ -80,7 +80,7 @@ def test_replicas_without_a_pool_have_a_row_of_their_own() -> None:
 def test_a_single_replica_and_a_pool_without_answers_are_not_counted() -> None:
     known = fleet([*alike("one", 1, SAME, engines=hashing("one")), replica("gone-1", pool="gone")], [SAME])
 
-    assert {row.title: row.sharing for row in fleet_map(known, known.pools).rows}["one"] == "one replica"
+    assert {row.title: row.number for row in fleet_map(known, known.pools).rows}["one"] == "one replica"
 
 
 def test_as_a_table_it_has_the_same_replicas() -> None:

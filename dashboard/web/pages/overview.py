@@ -10,7 +10,8 @@ from dashboard.fleet import ReplicaState
 from dashboard.views import pages
 from dashboard.views.blocks import Entries, View
 from dashboard.views.cause import PLAN
-from dashboard.views.overview import MAP, NUMBERS, POOLS, UNREAD, overview_report, pools_table
+from dashboard.views.fleet_map import BY_RATE
+from dashboard.views.overview import BY_EFFECT, MAP, NUMBERS, POOLS, UNREAD, overview_report, pools_table
 from dashboard.views.pool_text import pools_by_urgency
 from dashboard.views.scope import only_scope, scoped_title
 from dashboard.views.summary import is_consistent
@@ -22,11 +23,11 @@ BY_URGENCY = ""  # no sort in the URL
 
 
 @shared(max_entries=8, has_times=True)
-def overview_view(fleet: Fleet, sort: str, pool: str | None) -> View:
+def overview_view(fleet: Fleet, sort: str, order: str, colouring: str, pool: str | None) -> View:
     if pool is None:
-        return overview_report(fleet, sort)
+        return overview_report(fleet, sort, order=order, colouring=colouring)
     part = replace(only_scope(fleet, pool), plan=plan_of(fleet).of_pool(pool, fleet.replicas))
-    view = overview_report(part, sort, fleet)
+    view = overview_report(part, sort, fleet, order=order, colouring=colouring)
     return replace(
         view, headline=scoped_title(view.headline, pool), context=replace(view.context, filters=((pages.POOL, pool),))
     )
@@ -38,9 +39,12 @@ def pool_order(fleet: Fleet) -> tuple[str, ...]:
 
 
 @shared(max_entries=8, has_times=True)
-def prepared_sections(fleet: Fleet, sort: str, pool: str | None) -> dict[str, draw.PreparedPieces]:
+def prepared_sections(
+    fleet: Fleet, sort: str, order: str, colouring: str, pool: str | None
+) -> dict[str, draw.PreparedPieces]:
     """Return the sections as HTML: writing a thousand cells takes as long as all the rest of the page."""
-    return {each.anchor: draw.prepare_sections([each]) for each in overview_view(fleet, sort, pool).parts}
+    view = overview_view(fleet, sort, order, colouring, pool)
+    return {each.anchor: draw.prepare_sections([each]) for each in view.parts}
 
 
 def draw_page() -> None:
@@ -48,10 +52,12 @@ def draw_page() -> None:
     sort = links.read_choice(
         pages.SORT, [BY_URGENCY, *sort_names(each.title for each in pools_table(fleet, ()).columns)]
     )
-    scope = links.scope()
-    view = overview_view(fleet, sort, scope)
+    order = links.read_choice(pages.ORDER, ["", BY_EFFECT])
+    colouring = links.read_choice(pages.MAP, ["", BY_RATE])
+    chosen = (sort, order, colouring, links.scope())
+    view = overview_view(fleet, *chosen)
     sections = {each.anchor: each for each in view.parts}
-    prepared = prepared_sections(fleet, sort, scope)
+    prepared = prepared_sections(fleet, *chosen)
     number, _, words = view.headline.partition("% ")
     title = markup.text(view.headline)
     if words:

@@ -14,6 +14,7 @@ from dashboard.views.plan import CHANGES
 from dashboard.web.share import OFFERED
 from tests.builders import SAME_KV, alike, document, fleet, hashing, replica, story
 from tests.page_runner import html, open_page
+from tests.used import with_traffic
 
 DOCUMENT = document()
 NO_DEV_MODE = {"CO-14": RuleChange(enabled=False)}
@@ -126,3 +127,29 @@ def test_a_cause_that_also_changes_other_pools_names_their_replicas_in_the_scope
     assert "<h1>" in html(app)
     for pool in demo_fleet.pools:
         assert ">Fix plan" in html(open_page(demo_fleet, pool=pool.name))
+
+
+def test_the_order_of_the_plan_and_the_colouring_of_the_map_are_in_the_url(demo_fleet: Fleet) -> None:
+    used = with_traffic(demo_fleet, {"chat-70b-11": 0.01, "chat-70b-04": 0.3}, 0.6)
+    usual, chosen = html(open_page(used)), html(open_page(used, order="effect", map="hit-rate"))
+
+    assert 'href="./?map=hit-rate"' in usual
+    assert 'href="./?order=effect"' in usual
+    assert usual.index("--block-size 16") < usual.index("--prefix-caching-hash-algo sha256_cbor")
+    assert chosen.index("--prefix-caching-hash-algo sha256_cbor") < chosen.index("--block-size 16")
+    assert 'class="cell rate-1"' not in usual
+    assert 'class="cell rate-1"' in chosen
+    assert 'href="./?order=effect"' in chosen  # to the other colouring
+    assert 'href="./?sort=pool&amp;' not in usual
+    assert "order=unknown" in html(open_page(used, order="unknown"))
+
+
+def test_the_head_has_the_hit_rate_and_its_link_to_the_map(demo_fleet: Fleet) -> None:
+    used = with_traffic(demo_fleet, {"chat-70b-04": 0.04}, 0.62)
+    shown, of_pool = html(open_page(used)), html(open_page(used, pool="chat-70b"))
+
+    assert re.search(
+        r'href="./\?map=hit-rate">\s*<div class="label">Prefix hit rate</div>\s*<div class="figure">61', shown
+    )
+    assert re.search(r'<div class="label">Prefix hit rate</div>\s*<div class="figure">58', of_pool)
+    assert re.search(r"avoidable \(estimate\)</div>\s*<div class=\"figure\">23.2", of_pool)
