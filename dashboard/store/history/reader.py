@@ -44,7 +44,7 @@ from dashboard.store.history.timeline import (
     read_settings,
     read_values,
 )
-from dashboard.store.history.traffic import TICK, read_traffic, traffic_around, traffic_of_day
+from dashboard.store.history.traffic import TICK, read_engines, read_traffic, traffic_around, traffic_of_day
 
 NOT_READ = "not read"  # the value of documents that are too many
 REPLICA_COLUMNS = (
@@ -72,12 +72,12 @@ class HistoryReader:
         self._before: Fleet | None = None
 
     @uncollected()
-    def fleet_at(self, time: datetime, like: Fleet | None = None) -> Fleet:
+    def fleet_at(self, time: datetime, like: Fleet | None = None, *, is_last: bool = False) -> Fleet:
         """Return the fleet of the last poll at a time or before; raise HistoryError before the first.
 
         Settings, states and capacity are those of the poll. Of a fresh replica the time of its answers is that of the
         poll, except where its state began then; times of single answers are those of the beginning. What a fleet `like`
-        it derived from equal replicas is reused.
+        it derived from equal replicas is reused. `is_last` is the last poll, of which the traffic of replicas is kept.
         """
         with self._database.read() as connection, connection.begin():
             at, _ = self._poll_at(connection, time)
@@ -88,9 +88,11 @@ class HistoryReader:
             replicas = self._replicas_at(connection, shell, at, rows)
             sightings = _sightings_at(connection, at, zip(replicas, rows, strict=True))
             letters = _letters_of(_rows_at(connection, cohort_span, at))
-            traffic = traffic_around(connection, at)
+            engines = read_engines(connection) if is_last else {}
+            traffic = None if engines else traffic_around(connection, at)
         with self._database.undamaged():
             saved = replace(read_parts(shell, at), replicas=replicas, documents=documents, letters=letters)
+            saved = replace(saved, traffic={each.id: engines[each.id] for each in replicas if each.id in engines})
             fleet = assemble(saved, at, before=self._before or like)
             unrecorded = tuple(
                 limit_text(row["name"], since)

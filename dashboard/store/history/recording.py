@@ -104,7 +104,7 @@ class Recorder:
             writer.open(name, now)
         except OtherWriterError:
             self._reader = self._reader or HistoryReader(writer.database)
-            fleet = self._reader.fleet_at(now)
+            fleet = self._reader.fleet_at(now, is_last=True)
             writer.database.check_fleet(fleet.name, name)
             if (gap := self._reader.poll_at(now)[1]) is not None:
                 raise HistoryError(

@@ -1,12 +1,14 @@
 """Traffic in the history: what replicas with the same settings counted together, in five minutes or an hour each.
 
-Counters of replicas are not kept: a thousand of them would take more than everything else.
+Traffic of replicas is kept of the last poll only: that of a month would take more than everything else.
 """
 
 from collections import defaultdict
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from pydantic_core import from_json, to_json
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
@@ -23,12 +25,13 @@ from sqlalchemy import (
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.times import EPOCH, MICROSECOND
 from dashboard.fleet.traffic import COUNTERS, GAUGES, Traffic, TrafficSum, in_sequence, summed
-from dashboard.store.history.schema import traffic
+from dashboard.store.history.schema import meta, traffic
 from dashboard.store.history.spans import storable
 
 TICK, HOUR, DAY = timedelta(minutes=5), timedelta(hours=1), timedelta(days=1)
 KEPT_TICKS = 3 * DAY  # older ones are merged into hours
 AROUND = timedelta(minutes=15)  # before a past time, whose rates are those of so long
+ENGINES = "engines"  # in `meta`
 _COLUMNS = ("seconds", *COUNTERS, *GAUGES)  # in the order of `Traffic`
 
 
@@ -102,6 +105,22 @@ def traffic_of_day(connection: Connection, until: datetime) -> dict[str, dict[st
     for row in connection.execute(_sums(c.pool, c.document).where(c.from_at >= until - DAY, c.to_at <= until)):
         found[row.pool][row.document] = _traffic(row)
     return found
+
+
+def write_engines(connection: Connection, engines: Mapping[str, Mapping[int, Traffic]]) -> None:
+    """Keep the traffic of the last poll, for instances that follow the one that records."""
+    connection.execute(delete(meta).where(meta.c.key == ENGINES))
+    rows = {key: {rank: tuple(own) for rank, own in ranks.items()} for key, ranks in engines.items()}
+    connection.execute(meta.insert().values(key=ENGINES, value=to_json(rows).decode()))
+
+
+def read_engines(connection: Connection) -> dict[str, dict[int, Traffic]]:
+    """Return the traffic of the last poll by replica and DP rank."""
+    rows = from_json(connection.scalar(select(meta.c.value).where(meta.c.key == ENGINES)) or "{}")
+    return {
+        key: {int(rank): Traffic._make((*numbers, tuple(refused))) for rank, (*numbers, refused) in ranks.items()}
+        for key, ranks in rows.items()
+    }
 
 
 def merge_ticks(connection: Connection, now: datetime) -> int:

@@ -39,7 +39,7 @@ from dashboard.store.history.schema import (
     replica_span,
     watch,
 )
-from dashboard.store.history.traffic import TrafficSums
+from dashboard.store.history.traffic import TrafficSums, write_engines
 
 PRUNE_PAUSE = timedelta(hours=1)  # after the start and after everything old was deleted; then a step at each poll
 
@@ -119,6 +119,7 @@ class _RecordedState:
     def __init__(self, connection: Connection, fleet: str) -> None:
         self.fleet = fleet
         self._connection = connection
+        self._is_shared = connection.dialect.name != "sqlite"
         self._bodies = BodyWriter()
         self._before: Fleet | None = None  # as recorded by this process
         self._replicas: dict[spans.ReplicaKey, Replica] = {}
@@ -148,6 +149,8 @@ class _RecordedState:
             self._record_findings(fleet, at)
             last = self._record_poll(fleet, at, due)
             sums.write_ended(self._connection, at)
+            if self._is_shared and (self._before is None or self._before.traffic != fleet.traffic):
+                write_engines(self._connection, fleet.traffic)
         sums.add(fleet, at)
         self._last, self._before = last, fleet
         if self._has_changed:

@@ -35,6 +35,7 @@ from tests.polled_fleets import at, built
 from tests.serving import ask, free_port, started, wait_for, wait_until_healthy
 from tests.store.history.recorded import DUE, POLL, later, shown
 from tests.store.history.test_history_postgres import Server
+from tests.used import traffic
 
 INTERVAL_SECONDS = 5
 FLEET = built(at(1), at(2))
@@ -98,6 +99,27 @@ def test_one_instance_records_and_the_other_shows_it(server: Server, database: D
         assert (second.status.follows, second.status.problem, second.status.recorded_at) == (True, None, AT)
         assert (first.status.follows, first.status.problem, first.status.recorded_at) == (False, None, AT)
     assert polls(database) == 1
+
+
+@pytest.mark.usefixtures("database")
+def test_an_instance_that_follows_shows_the_traffic_of_replicas_or_that_of_cohorts_while_there_is_none(
+    server: Server,
+) -> None:
+    own = traffic(0.7, requests=100)
+    engines = {FLEET.replicas[0].id: {0: own, 1: own._replace(waiting=None, refused=("a\0b",))}}
+    polled = replace(FLEET, traffic=engines, counted={each.id: own for each in FLEET.replicas})
+    ids = [each.id for each in FLEET.replicas]
+    with instances(server) as (first, second):
+        turn(first, polled)
+        followed = turn(second, polled)
+        assert followed is not None
+        assert (followed.traffic, followed.recorded_traffic) == (engines, None)
+
+        turn(first, later(replace(polled, traffic={}), 10 * POLL))
+        followed = turn(second, later(polled, 10 * POLL))
+        assert followed is not None
+        assert followed.traffic == {}
+        assert followed.traffic_of(ids).hit_rate == 0.7
 
 
 def test_an_instance_that_loses_its_connection_records_nothing_until_it_has_the_lock_again(
