@@ -20,17 +20,18 @@ from dashboard.fleet import (
     Source,
     SourceStatus,
 )
-from dashboard.fleet.formatting import MANY, count, iso, joined, shortlist
+from dashboard.fleet.formatting import MANY, count, duration, iso, joined, missing_rate, missing_word, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, join_texts, page, plain, replica, to_plain
 from dashboard.rules.catalogue import ALL_RULES, RULE_SET
 from dashboard.rules.domain import CERTAIN, Domain, Origin
 from dashboard.store.opening import HistoryStatus
 from dashboard.views import pages
-from dashboard.views.blocks import Block, Cell, Paragraph, Section, Tone, View
+from dashboard.views.blocks import Block, Cell, Paragraph, Section, Tone, View, quiet_paragraph
 from dashboard.views.context import context_of
 from dashboard.views.excluded import CREDENTIALS, PROVIDER, is_locked, reason, state_tone
 from dashboard.views.pool_text import BASES, routers_section
 from dashboard.views.table import Field, to_data, to_table
+from dashboard.views.traffic import CACHING_OFF, NOT_KEPT
 from dashboard.vllm.field_reference import known_versions
 from vllm_fleet_provider.shared.redaction import redact
 
@@ -38,6 +39,7 @@ MOST_TARGETS = 1_000  # rows of the table of targets
 MOST_NAMES = 3  # replicas that a row names
 LISTED_APART = frozenset(TARGET_SOURCES)  # options that the table of sources shows
 NOTHING = "-"
+UNREACHABLE = "unreachable"  # in place of a hit rate
 SHARED = {"router": "Router", "kv_store": "KV store", "disaggregated": "Disaggregated"}  # keys of fleet.yaml
 ASK_EACH = "set direct: always of the source prometheus"
 
@@ -78,8 +80,8 @@ def status_report(
     undeclared = sum(bool(each.assumptions) for each in fleet.inspection.domains.values())
     parts = [f"{complete:,} of {count(len(fleet.replicas), 'replica')} report every fact"] if fleet.replicas else []
     parts += [f"router not declared in {count(undeclared, 'pool')}"] if undeclared else []
-    coverage = (_coverage_section(fleet),) if fleet.replicas else ()
-    common = (_domains_section(fleet), *coverage, _versions_section(fleet))
+    known = (_coverage_section(fleet), _traffic_section(fleet, options)) if fleet.replicas else ()
+    common = (_domains_section(fleet), *known, _versions_section(fleet))
     listed: tuple[Section, ...] = ()
     live: tuple[Section, ...] = ()
     if options is not None:
@@ -328,6 +330,43 @@ def _steps(missing: Iterable[Fact], row: Replica) -> list[str]:
     steps = list(dict.fromkeys(fact.reveal for fact in missing))
     has_provider = Source.PROVIDER in row.sources
     return [each for each in steps if each != PROVIDER or not has_provider] or ["not reported by this server"]
+
+
+def _traffic_section(fleet: Fleet, options: Options | None) -> Section:
+    """Return whether counters of use are read, and how many replicas have a hit rate, or why not."""
+    blocks: list[Block] = []
+    if options is not None:
+        read, window = (duration(each) for each in (options.traffic.interval_seconds, options.traffic.window_seconds))
+        text = f"Counters of use are read every {read}. Rates are of the last {window}."
+        if not options.traffic.enabled:
+            text = "Off: traffic.enabled is false. To read counters of use, set it to true."
+            return Section("traffic", "Traffic", (Paragraph(plain(text)),))
+        blocks.append(Paragraph(plain(text)))
+    if fleet.recorded_traffic is not None:
+        return Section("traffic", "Traffic", (*blocks, quiet_paragraph(NOT_KEPT)))
+    groups: dict[str, list[Replica]] = defaultdict(list)
+    for each in fleet.replicas:
+        groups[_rate_word(fleet, each)].append(each)
+    fields = (
+        Field("", "Replicas", value=lambda row: len(row[1]), is_number=True),
+        Field("", "Prefix hit rate", lambda row: row[0] or "known"),
+        Field("", "Names", lambda row: _names_cell(row[1])),
+        Field("", "Reason", lambda row: _why_no_rate(fleet, *row)),
+    )
+    rows = sorted(groups.items(), key=lambda row: -len(row[1]))
+    table = to_table(rows, fields, "rates", "Prefix hit rates of replicas")
+    return Section("traffic", "Traffic", (*blocks, table))
+
+
+def _rate_word(fleet: Fleet, row: Replica) -> str:
+    if row.state is ReplicaState.DOWN and row.id not in fleet.traffic:
+        return UNREACHABLE
+    return CACHING_OFF if row.id in fleet.without_cache else missing_word(fleet.traffic_of([row.id]))
+
+
+def _why_no_rate(fleet: Fleet, word: str, members: Sequence[Replica]) -> str:
+    """Return the reason in a sentence, as that of the first of these replicas."""
+    return NOTHING if word == UNREACHABLE else missing_rate(fleet.traffic_of([members[0].id])) or NOTHING
 
 
 def _versions_section(fleet: Fleet) -> Section:

@@ -4,13 +4,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
-from dashboard.config import Options
+from dashboard.config import Options, TrafficOptions
 from dashboard.config.load import ReloadStatus
 from dashboard.fleet import Failure, FailureKind, LabelConflict, ReceiverStatus, Source, SourceStatus
-from dashboard.views.blocks import Paragraph, Table, View
+from dashboard.views.blocks import Paragraph, Table, View, quiet_paragraph
 from dashboard.views.excluded import CREDENTIALS, PROVIDER
 from dashboard.views.status import ASK_EACH, status_report
+from dashboard.views.traffic import NOT_KEPT
 from tests.builders import NOW, alike, document, down, fleet, probe, replica, story
+from tests.used import traffic, with_traffic
 
 AT = datetime(2026, 11, 23, 14, 2, tzinfo=UTC)
 OPTIONS = Options.model_validate(
@@ -138,10 +140,44 @@ def test_replicas_are_grouped_by_the_facts_that_are_missing_with_what_reveals_th
     assert view.lead.startswith("0 of 5 replicas report every fact")
 
 
+def test_replicas_are_grouped_by_their_hit_rate_or_why_they_have_none() -> None:
+    usual, off = document(), document({"cache_config.enable_prefix_caching": False})
+    members = [*alike("chat", 4, usual), *alike("chat", 1, off, first=5), down("gone", pool="chat")]
+    rates = {"chat-01": 0.6, "chat-02": 0.5, "chat-03": traffic(0.5, requests=2), "chat-05": 0.0}
+    view = status_report(with_traffic(fleet(members, [usual, off]), rates), options=OPTIONS)
+
+    assert "Counters of use are read every 1 min. Rates are of the last 15 min." in paragraphs(view)
+    assert [row[:3] for row in texts(table(view, "rates"))] == [
+        ("2", "known", "chat-01, chat-02"),
+        ("1", "not enough traffic", "chat-03"),
+        ("1", "not read twice yet", "chat-04"),
+        ("1", "caching off", "chat-05"),
+        ("1", "unreachable", "gone"),
+    ]
+    assert texts(table(view, "rates"))[1][3].startswith("Not enough traffic: 2 of 20 requests")
+
+
+def test_without_counters_of_use_the_status_says_why() -> None:
+    disabled = OPTIONS.model_copy(update={"traffic": TrafficOptions(enabled=False)})
+    off, past = (
+        next(each for each in view.parts if each.anchor == "traffic")
+        for view in (
+            status_report(built(), options=disabled),
+            status_report(replace(built(), recorded_traffic={})),
+        )
+    )
+
+    assert paragraphs(replace(status_report(built()), parts=(off,))) == [
+        "Off: traffic.enabled is false. To read counters of use, set it to true."
+    ]
+    assert past.blocks == (quiet_paragraph(NOT_KEPT),)
+
+
 def test_a_snapshot_has_no_options_and_an_empty_fleet_no_targets() -> None:
     assert [part.anchor for part in status_report(replace(story(), snapshot="ab")).parts] == [
         "assumptions",
         "coverage",
+        "traffic",
         "versions",
     ]
     empty = status_report(empty_fleet("fleet"), options=Options())
