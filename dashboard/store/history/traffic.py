@@ -30,7 +30,7 @@ from dashboard.store.history.spans import storable
 
 TICK, HOUR, DAY = timedelta(minutes=5), timedelta(hours=1), timedelta(days=1)
 KEPT_TICKS = 3 * DAY  # older ones are merged into hours
-AROUND = timedelta(minutes=15)  # before a past time, whose rates are those of so long
+AROUND = 2 * TICK  # before a past time, and the five minutes that it is in: as the window of a poll by default
 ENGINES = "engines"  # in `meta`
 _COLUMNS = ("seconds", *COUNTERS, *GAUGES)  # in the order of `Traffic`
 
@@ -91,7 +91,7 @@ def read_traffic(
 
 
 def traffic_around(connection: Connection, at: datetime) -> dict[tuple[str, str], Traffic]:
-    """Return the traffic before a time by pool and document: of a quarter of an hour, or of the hour that it is in."""
+    """Return the traffic around a time by pool and document: of 15 minutes at most, or of the hour that it is in."""
     found: dict[tuple[str, str], list[Traffic]] = defaultdict(list)
     for each in read_traffic(connection, at - AROUND, at):
         found[each.pool, each.document].append(each.traffic)
