@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from dashboard.store.history.schema import fleet_span
 from dashboard.store.history.traffic import HOUR
 from tests.polled_fleets import at, built
 from tests.serving import wait_for
-from tests.store.history.recorded import DUE, POLL, later
+from tests.store.history.recorded import DUE, POLL, Recorded, later
+from tests.used import traffic
 
 FLEET = built(at(1))
 
@@ -63,6 +65,21 @@ def test_a_started_dashboard_records_its_polls_in_the_folder_of_snapshots() -> N
     read = HistoryReader(database).fleet_at(last.polled_at)
     assert [each.document for each in read.replicas] == [each.document for each in last.replicas]
     assert HistoryReader(database).traffic(last.polled_at - HOUR, last.polled_at), "the last minutes, at the end"
+
+
+def test_a_started_dashboard_knows_the_traffic_of_the_last_day(working_folder: Path) -> None:
+    history, before = Recorded(working_folder / "data"), datetime.now(UTC) - HOUR
+    counted = {each.id: traffic(0.7, requests=100) for each in FLEET.replicas}
+    history.record(replace(FLEET, polled_at=before, counted=counted))
+    history.writer.close()
+    service.start(Options.model_validate({"name": FLEET.name, "poll": {"interval_seconds": 1}}))
+    try:
+        wait_for(lambda: service.progress().polls >= 1)
+        usual = service.current().usual
+    finally:
+        service.stop()
+
+    assert [each.traffic.hit_rate for each in usual.values()] == [0.7]
 
 
 @pytest.mark.usefixtures("working_folder")
