@@ -184,7 +184,9 @@ def fleet(
 ) -> Fleet:
     """A fleet as `assemble` makes it of a poll. Every call makes a new generation. `more` are its other fields."""
     known = {each.id: each for each in documents}
-    made_before = {"policy", "routers", "recent", "sightings", "lives", "letters"} & more.keys()
+    made_before = more.keys() & {
+        *("policy", "routers", "recent", "sightings", "lives", "letters", "traffic", "traffic_window"),
+    }
     before = {each: more.pop(each) for each in made_before}
     number = next(_GENERATIONS)
     read = Fleet(name, number, polled_at, replicas=tuple(replicas), documents=known, ignored=ignore, **before)

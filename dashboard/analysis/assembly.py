@@ -314,7 +314,7 @@ def _finds_the_same(fleet: Fleet, before: Fleet) -> bool:
     if before.polled_at is None or fleet.polled_at is None or before.inspection.rollouts or fleet.recent.rollouts:
         return False
     same_day = before.polled_at.date() == fleet.polled_at.date()
-    names = ("policy", "ignored", "routers", "recent", "traffic", "usual", "inspection.unconfirmed")
+    names = ("policy", "ignored", "routers", "recent", "traffic", "traffic_window", "usual", "inspection.unconfirmed")
     return same_day and all(attrgetter(name)(before) == attrgetter(name)(fleet) for name in names)
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from dashboard.analysis.assembly import NO_LIVES, Fleet, by_pool
 from dashboard.analysis.lifecycle import later, recurrences, window
+from dashboard.analysis.symptoms import SymptomWatch
 from dashboard.compare.encoding import is_comparable
 from dashboard.fleet import Document, JsonText, Replica, Setting
 from dashboard.fleet.history import Alternation, RecentEvents, SeenRollout
@@ -51,6 +52,7 @@ class Watch:
         self._values = ValueHistory()
         self._versions: dict[str, dict[str, str]] = {}
         self._rollouts: dict[str, SeenRollout] = {}
+        self._symptoms = SymptomWatch()
 
     def resume(self, fleet: Fleet) -> None:
         """Go on after the last fleet of a former process."""
@@ -59,6 +61,7 @@ class Watch:
             self._since = fleet.recent.since or self._since
             self._starts |= fleet.recent.starts
             self._rollouts |= fleet.recent.rollouts
+            self._symptoms.resume(fleet.recent.symptoms, fleet.polled_at)
 
     def add_poll(self, read: Fleet, at: datetime, lives: FindingLives = NO_LIVES) -> RecentEvents:
         """Take in a fleet of which nothing needs to be derived; return what happened lately, as its rules use it.
@@ -80,6 +83,7 @@ class Watch:
             self._values.alternations(values),
             dict(self._rollouts),
             recurrences(lives, at - window(read.policy, RECURS)),
+            self._symptoms.add_poll(read, at),
         )
 
     def _add_start(self, replica: Replica, at: datetime) -> None:

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.history import Recurrence, Sighting
@@ -126,8 +127,12 @@ def extent_in(fleet: Fleet, pools: Collection[str], replicas: int) -> Extent:
 
 def window(policy: Policy, rule: str) -> timedelta:
     """Return the option `minutes` of a rule."""
-    change = policy.rules.get(rule, RuleChange())
-    return timedelta(minutes={**BY_ID[rule].parameters, **change.parameters}["minutes"])
+    return timedelta(minutes=parameters(policy, rule)["minutes"])
+
+
+def parameters(policy: Policy, rule: str) -> Mapping[str, Any]:
+    """Return the parameters of a rule, as fleet.yaml changes them."""
+    return {**BY_ID[rule].parameters, **policy.rules.get(rule, RuleChange()).parameters}
 
 
 class EndProof:

@@ -97,7 +97,8 @@ def suppressed_of(fleet: Fleet, key: str) -> list[Finding]:
 def _made(fleet: Fleet) -> Plan:
     """Make the plan: of equally bad causes first those that let more replicas share per restart.
 
-    A finding belongs to each cause that ends it. A cause whose findings all end with others is left out.
+    A finding belongs to each cause that ends it. A cause whose findings all end with others is left out. What traffic
+    shows is no cause where another finding explains it, else the last of its severity.
     """
     if fleet.polled_at is None:
         return Plan()
@@ -118,8 +119,15 @@ def _made(fleet: Fleet) -> Plan:
             causes.append(Cause("+".join(paths), ended, tuple(_fix(fleet, *each) for each in own)))
     kept = _needed(causes)
     left = active.keys() - {each.id for cause in kept for each in cause.findings}
+    left -= {each.id for each in active.values() if each.is_effect and _is_explained(each, active.values())}
     kept += _actions(each for each in active.values() if each.id in left)
     return Plan(tuple(sorted(kept, key=_place)))
+
+
+def _is_explained(effect: Finding, findings: Iterable[Finding]) -> bool:
+    """Return whether an active finding on the same replicas explains what traffic shows."""
+    explaining = (each for each in findings if each.rule in effect.explained_by)
+    return any(not set(each.replicas).isdisjoint(effect.replicas) for each in explaining)
 
 
 def _needed(causes: Iterable[Cause]) -> list[Cause]:
@@ -136,7 +144,7 @@ def _needed(causes: Iterable[Cause]) -> list[Cause]:
 
 def _place(cause: Cause) -> tuple[object, ...]:
     gained = cause.fixes[0].gained_in("") / len(cause.fixes[0].replicas) if cause.fixes else 0.0
-    return (cause.severity.rank, -gained, cause.key)
+    return (cause.severity.rank, cause.findings[0].is_effect, -gained, cause.key)
 
 
 def _actions(findings: Iterable[Finding]) -> Iterator[Cause]:
@@ -218,7 +226,7 @@ def _parts(fleet: Fleet) -> list[_PoolGroup]:
             together |= dict.fromkeys(both, both)
     replicas, found = by_pool(fleet.replicas), defaultdict(list)
     for finding in fleet.inspection.findings:
-        for pool in finding.pools:
+        for pool in () if finding.is_effect else finding.pools:
             found[pool].append(finding)
     parts = []
     for pools in {min(each): sorted(each) for each in together.values()}.values():

@@ -83,6 +83,7 @@ def fleet_json(fleet: Fleet, generated_at: datetime, *, full: bool = False, inde
             "documents": {key: _settings_object(each.settings) for key, each in fleet.documents.items()},
             "policy": _policy_object(fleet.policy),
             "recent": _recent_object(fleet.recent),
+            "traffic_window": fleet.traffic_window,
             "sightings": _sightings_object(fleet.sightings),
             "unconfirmed": unconfirmed_object(fleet.inspection),
             "rule_set": RULE_SET,
@@ -272,6 +273,10 @@ def _recent_object(recent: RecentEvents) -> dict[str, Any]:
         },
         "rollouts": {pool: rollout._asdict() for pool, rollout in recent.rollouts.items()},
         "recurrences": {finding: each._asdict() for finding, each in recent.recurrences.items()},
+        "symptoms": {
+            measure: {replica: symptom._asdict() for replica, symptom in found.items()}
+            for measure, found in recent.symptoms.items()
+        },
     }
 
 

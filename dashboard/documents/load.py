@@ -70,7 +70,7 @@ def read_saved(raw: bytes) -> tuple[Fleet, datetime]:
     traffic: dict[str, dict[int, Traffic]] = defaultdict(dict)
     for replica, engine in saved["traffic"]:
         traffic[replica][engine.dp_rank] = engine.traffic
-    names = ("ignored", "policy", "discovery_errors", "routers", "recent", "sightings")
+    names = ("ignored", "policy", "discovery_errors", "routers", "recent", "traffic_window", "sightings")
     derived_from = {name: saved[name] for name in names}
     at = saved["data_as_of"]
     inspection = Inspection(saved["unconfirmed"])  # the other findings are found again

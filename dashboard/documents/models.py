@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from dashboard import fleet
 from dashboard.documents.fleet import MOST_KNOWN, SCHEMA_VERSION, finding_adapter
 from dashboard.fleet.formatting import end_cut
-from dashboard.fleet.history import Alternation, RecentEvents, Recurrence, SeenRollout, Sighting, Sightings
+from dashboard.fleet.history import Alternation, RecentEvents, Recurrence, SeenRollout, Sighting, Sightings, Symptom
 from dashboard.fleet.pieces import Kind, Piece
 from dashboard.fleet.traffic import COUNTERS, GAUGES, SHARES, Traffic
 from dashboard.rules.domain import Expectations, PoolDeclaration
@@ -206,6 +206,7 @@ RECENT = type_of(
     alternations=keyed(many(type_of(Alternation, values=many(Native)))),
     rollouts=keyed(type_of(SeenRollout)),
     recurrences=keyed(type_of(Recurrence, times=keyed(many(Time)))),
+    symptoms=keyed(keyed(type_of(Symptom))),
 )
 DAY_SECONDS = 86_400  # the longest window
 AMOUNT = Annotated[float, Field(ge=0, le=MAX_COUNT)]
@@ -250,6 +251,7 @@ FLEET = object_of(
         "documents": keyed(SETTINGS),
         "policy": POLICY,
         "recent": RECENT,
+        "traffic_window": Annotated[float, Field(ge=0, le=DAY_SECONDS)],
         "sightings": SIGHTINGS,
         "unconfirmed": UNCONFIRMED,
         "rule_set": int,

@@ -79,13 +79,27 @@ class UsualTraffic(NamedTuple):
     document: Document | None = None
 
 
+class Symptom(NamedTuple):
+    """What traffic showed of a replica when it began: its `own` rate or number, and that of the `others` of its pool.
+
+    Both are of `seconds`, of one engine where `rank` is its DP rank. `is_past`: the replica restarted since.
+    """
+
+    own: float
+    others: float
+    seconds: float
+    began: datetime
+    rank: int | None = None
+    is_past: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class RecentEvents:
     """What happened within the windows of the rules that use it.
 
     `starts` are those of replicas that started more than once while they were polled, `alternations` those of their
-    settings, both by id. `rollouts` are by pool, `recurrences` by the finding's fingerprint. `since` is the first poll
-    that was watched; None: nothing was.
+    settings, both by id. `rollouts` are by pool, `recurrences` by the finding's fingerprint, `symptoms` by what was
+    measured and by replica, or pool. `since` is the first poll that was watched; None: nothing was.
     """
 
     since: datetime | None = None
@@ -93,10 +107,14 @@ class RecentEvents:
     alternations: Mapping[str, tuple[Alternation, ...]] = field(default_factory=dict)
     rollouts: Mapping[str, SeenRollout] = field(default_factory=dict)
     recurrences: Mapping[str, Recurrence] = field(default_factory=dict)
+    symptoms: Mapping[str, Mapping[str, Symptom]] = field(default_factory=dict)
 
     def of_pool(self, pool: str, replicas: Collection[str]) -> "RecentEvents":
-        """Return what concerns one pool with these replicas. A recurrence belongs to the first of its pools."""
-        if not (self.starts or self.alternations or self.rollouts or self.recurrences):
+        """Return what concerns one pool with these replicas, without symptoms.
+
+        A recurrence belongs to the first of its pools.
+        """
+        if not (self.starts or self.alternations or self.rollouts or self.recurrences or self.symptoms):
             return self
         return RecentEvents(
             self.since,

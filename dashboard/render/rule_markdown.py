@@ -11,6 +11,7 @@ SCOPES = {
     Scope.POOL: "the replicas of one pool",
     Scope.PAIR: "the prefill and the decode pool of one model",
     Scope.FLEET: "all replicas of all pools",
+    Scope.TRAFFIC: "the replicas of one pool, by what vLLM counted there",
 }
 _ISSUE = re.compile(r"(?<![\w/.-])([A-Za-z0-9][\w.-]*/[\w.-]+)#(\d+)\b")
 _LINK = r"[\1#\2](https://github.com/\1/issues/\2)"
@@ -70,6 +71,8 @@ def _severities(rule: Rule) -> str:
 def _needs(rule: Rule) -> str:
     if rule.needs_baseline:
         return "Skipped unless a replica reports a setting of the pool's baseline; n/a without a baseline."
+    if rule.scope is Scope.TRAFFIC:
+        return "Skipped unless counters of enough traffic were read over a whole window: option `traffic`."
     names = "\n".join(f"- `{need}`" for need in rule.needs)
     replicas = "one replica reports" if rule.least == 1 else f"{rule.least} replicas report"
     return f"Skipped unless at least {replicas} one of these:\n\n{names}" if names else "Never skipped."

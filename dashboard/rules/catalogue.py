@@ -22,6 +22,7 @@ from dashboard.rules.differences import pair_differences, pool_differences
 from dashboard.rules.disaggregation import handshake, options, roles, transfer
 from dashboard.rules.disaggregation.handshake import NixlFact, warn_unless_compared
 from dashboard.rules.domain import ImpactContext
+from dashboard.rules.effect import hit_rate, load
 from dashboard.rules.findings import FAMILIES, Draft, Finding, Severity
 from dashboard.rules.identity import components, coverage, engines, flapping
 from dashboard.rules.registry import Page, Rule, Scope, flowing
@@ -33,7 +34,7 @@ from dashboard.rules.value_equivalence import MEANINGS, names_as_one
 
 # Raise it with every new rule and every changed verdict, before tests/rules/rule_set.txt and the golden files are
 # written: they contain it, as reports and snapshots do. What a first poll with another number finds is not new.
-RULE_SET = 10
+RULE_SET = 11
 _ID = re.compile(r"(?P<family>[A-Za-z]{2})[-_ ]?(?P<number>[0-9]{1,4})")
 MODULES = (
     *(blocks, events, hash_root, hashes, prefix_caching, replay, router_facts),
@@ -43,6 +44,7 @@ MODULES = (
     *(devices, graphs, kv_cache),
     *(components, coverage, engines, flapping),
     baseline,
+    *(hit_rate, load),
 )
 
 

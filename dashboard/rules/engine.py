@@ -1,15 +1,19 @@
 """Runs rules over a fleet: every rule has one outcome per subject."""
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from datetime import date, datetime
 
 from dashboard.compare.baseline import agreed_paths
 from dashboard.fleet import FactName, Role, facts_of_pool, has_same_content
 from dashboard.fleet.formatting import MOST, count, shortlist, uncapitalized
+from dashboard.fleet.history import Symptom
 from dashboard.rules.baseline import unknown_paths
 from dashboard.rules.domain import CERTAIN, ImpactContext, domain_of
+from dashboard.rules.effect.symptoms import OF_TRAFFIC, PoolTraffic
 from dashboard.rules.findings import (
     Confidence,
     Draft,
@@ -42,6 +46,7 @@ from dashboard.rules.subject import FINGERPRINT, PARTS, FleetSubject, PairSubjec
 
 REASON_LENGTH = 200  # characters of an exception
 ID_DIGITS = 10
+CHANGING = (FINGERPRINT, OF_TRAFFIC)  # beginnings of paths
 OF_KV_CACHE = frozenset({Family.ROUTING, Family.STORES, Family.CAPACITY})
 
 
@@ -115,13 +120,39 @@ def _run(
         Scope.PAIR: list(_pairs(subjects)),
         Scope.FLEET: [FleetSubject(tuple(subjects), everything)],
     }
-    return {
-        (scope, each.name): _run_on(
-            each, [rule for rule in rules if rule.scope is scope], fleet, before.get((scope, each.name))
-        )
-        for scope, same_scope in by_scope.items()
-        for each in same_scope
-    }
+    evaluated: dict[SubjectKey, Evaluation] = {}
+
+    def run(scope: Scope, same_scope: Sequence[Subject]) -> None:
+        own = [rule for rule in rules if rule.scope is scope]
+        for each in same_scope:
+            evaluated[scope, each.name] = _run_on(each, own, fleet, before.get((scope, each.name)))
+
+    for scope, same_scope in by_scope.items():
+        run(scope, same_scope)
+    found = [finding for each in evaluated.values() for finding in each.findings]
+    run(Scope.TRAFFIC, _with_traffic(subjects, fleet, found))  # last: it reads what the others found
+    return evaluated
+
+
+def _with_traffic(subjects: Sequence[PoolSubject], fleet: FleetData, findings: Iterable[Finding]) -> list[PoolSubject]:
+    """Return the pools for rules on traffic."""
+    by_pool: dict[str, list[Finding]] = defaultdict(list)
+    for finding in findings:
+        for pool in finding.pools:
+            by_pool[pool].append(finding)
+    shown: dict[str | None, dict[str, dict[str, Symptom]]] = defaultdict(lambda: defaultdict(dict))
+    for measure, every in fleet.recent.symptoms.items():
+        for key, symptom in every.items():
+            place = fleet.by_id[key].pool if key in fleet.by_id else key
+            shown[place][measure][key] = symptom
+    pools = []
+    for each in subjects:
+        own = copy(each)  # it reads the same replicas
+        own.traffic = PoolTraffic(each.members, fleet.traffic, fleet.traffic_window).coverage
+        own.symptoms = shown[each.name]
+        own.findings = tuple(by_pool[each.name])
+        pools.append(own)
+    return pools
 
 
 def _run_on(subject: Subject, rules: Sequence[Rule], fleet: FleetData, known: Evaluation | None) -> Evaluation:
@@ -254,6 +285,7 @@ def _finding(
         severity=severity,
         why=draft.why or why,
         assumptions=assumptions,
+        explained_by=draft.explained_by,
         id=_id(outcome, draft),
         rule=rule.id,
         subject=subject.name,
@@ -317,9 +349,9 @@ def _id(outcome: Outcome, draft: Draft) -> str:
 def own_values(draft: Draft) -> list[tuple[str, str]]:
     """Return the paths and values that the id of a finding is made of.
 
-    Fingerprints are left out: with a random hash seed they change at every restart.
+    Fingerprints are left out: with a random hash seed they change at every restart. So is what traffic showed.
     """
-    own = (each for each in draft.evidence if not each.is_reference and each.path != FINGERPRINT)
+    own = (each for each in draft.evidence if not each.is_reference and not each.path.startswith(CHANGING))
     return sorted((each.path, each.value) for each in own)
 
 

@@ -61,6 +61,7 @@ class Family(StrEnum):
     BEHAVIOUR = "behaviour"
     IDENTITY = "identity"
     BASELINE = "baseline"
+    EFFECT = "effect"
 
 
 # By the prefix of rule ids, in the order in which rules are listed.
@@ -72,6 +73,7 @@ FAMILIES = {
     "CP": Family.CAPACITY,
     "ID": Family.IDENTITY,
     "BL": Family.BASELINE,
+    "EF": Family.EFFECT,
 }
 
 
@@ -131,7 +133,8 @@ class Draft:
 
     `replicas` are the ids of those to change. The text names values, never replicas: a suppression may exclude some of
     them. `severity` and `why` are set only where they differ from the rule's. `assumptions` are clauses such as
-    `PYTHONHASHSEED is unset`; with one, the confidence is assumed.
+    `PYTHONHASHSEED is unset`; with one, the confidence is assumed. `explained_by` are ids of rules with findings on
+    these replicas that can be the cause of this one.
     """
 
     replicas: tuple[str, ...]
@@ -142,6 +145,7 @@ class Draft:
     severity: Severity | None = None
     why: str | None = None
     assumptions: tuple[str, ...] = ()
+    explained_by: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -211,6 +215,11 @@ class Finding(Draft):
     @property
     def paths(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(each.path for each in self.evidence))
+
+    @property
+    def is_effect(self) -> bool:
+        """Return whether it is what traffic showed: no setting is wrong where no other finding says so."""
+        return FAMILIES.get(self.rule[:2]) is Family.EFFECT
 
     @property
     def fingerprint(self) -> str:

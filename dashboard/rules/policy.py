@@ -63,9 +63,10 @@ class FleetData:
     """What rules evaluate: the replicas of one poll with their documents and pools, and the options that apply.
 
     `routers` are what routers reported, `recent` is what the last polls saw. `traffic` is that of each replica's
-    engines, by DP rank, where they were read twice. `usual` is that of each pool in its last day, as far as the
-    history has it. `recorded_traffic` is, in place of `traffic`, that of the replicas of a pool with one document: all
-    that the history has of a past time. None: this is no fleet of the history.
+    engines, by DP rank, where they were read twice; `traffic_window` is the option, in seconds, 0 where nothing is
+    counted. `usual` is that of each pool in its last day, as far as the history has it. `recorded_traffic` is, in place
+    of `traffic`, that of the replicas of a pool with one document: all that the history has of a past time. None: this
+    is no fleet of the history.
     """
 
     replicas: tuple[Replica, ...] = ()
@@ -76,6 +77,7 @@ class FleetData:
     routers: tuple[RouterConfig, ...] = ()
     recent: RecentEvents = NOTHING_RECENT
     traffic: Mapping[str, Mapping[int, Traffic]] = field(default_factory=dict)
+    traffic_window: float = 0.0
     usual: Mapping[str, UsualTraffic] = field(default_factory=dict)
     recorded_traffic: Mapping[tuple[str, str], Traffic] | None = None
 

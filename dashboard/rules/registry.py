@@ -24,6 +24,7 @@ class Scope(StrEnum):
     POOL = "pool"  # PoolSubject: the replicas of one pool
     PAIR = "pair"  # PairSubject: the prefill and the decode pool of one model
     FLEET = "fleet"  # FleetSubject: all replicas of all pools
+    TRAFFIC = "traffic"  # PoolSubject with its traffic, and with what all other rules found on its replicas
 
 
 Check = Callable[..., Iterable[Any]]  # of Draft and UnevaluatedReplicas

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import compress
 from operator import attrgetter
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,10 @@ from dashboard.compare.equality import NOT_SET, MeaningOf
 from dashboard.compare.hashes import Digests, Hashes, digests
 from dashboard.compare.holders import Holders, by_frequency, group_by_value
 from dashboard.fleet import Baseline, Document, Engine, Pool, Replica, Setting, SettingValue, State
-from dashboard.fleet.history import NOTHING_RECENT, RecentEvents
+from dashboard.fleet.history import NOTHING_RECENT, RecentEvents, Symptom
 from dashboard.rules.connector_options import Connector, connectors
 from dashboard.rules.domain import Domain, ImpactContext
-from dashboard.rules.findings import Rollout
+from dashboard.rules.findings import Finding, Rollout
 from dashboard.vllm.lookahead import LOOKAHEAD
 from dashboard.vllm.versions import is_unsupported
 from vllm_fleet_provider.shared.identity import EVENT_PARTS, is_partly_identity
@@ -45,6 +45,26 @@ def setting_value(value: Any) -> SettingValue:
     return NOT_SET if value is None else SettingValue(canonical_text(value), State.REPORTED)
 
 
+class TrafficCoverage(NamedTuple):
+    """For how many replicas of a pool the counters of the last `window`, in seconds, are enough to compare them.
+
+    They were `counted` for all of it, except the ids in `silent`: `rated` with enough for a hit rate, `busy` with
+    enough requests, `external` with enough for a hit rate of a connector. `was_read`: any counter of the fleet was read
+    twice.
+    """
+
+    window: float = 0.0
+    was_read: bool = False
+    silent: tuple[str, ...] = ()
+    counted: int = 0
+    rated: int = 0
+    busy: int = 0
+    external: int = 0
+
+
+NOTHING_COUNTED = TrafficCoverage()
+
+
 @dataclass(slots=True, eq=False)
 class PoolSubject:
     """One pool as rules see it.
@@ -52,7 +72,8 @@ class PoolSubject:
     `members` are the replicas that are evaluated: the fresh ones, and where none is fresh, all that were ever read.
     `all_replicas` includes the others. A value that is absent, unsupported, redacted or unknown is not reported.
     `copies` are members with the settings of another replica: their digests are equal. `stalled` is a rollout that
-    stands still, in place of `rollout`.
+    stands still, in place of `rollout`. For rules on traffic only: `traffic`, `symptoms` by measure and replica, and
+    the `findings` of all other rules.
     """
 
     pool: Pool
@@ -64,6 +85,9 @@ class PoolSubject:
     baseline: Baseline | None = None
     recent: RecentEvents = NOTHING_RECENT
     stalled: Rollout | None = None
+    traffic: TrafficCoverage = NOTHING_COUNTED
+    symptoms: Mapping[str, Mapping[str, Symptom]] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
     members: tuple[Replica, ...] = field(init=False)
     copies: frozenset[str] = field(init=False)
     _ids: tuple[str, ...] = field(init=False)  # of the members, sorted
@@ -98,7 +122,8 @@ class PoolSubject:
     @property
     def inputs(self) -> tuple[object, ...]:
         """Return what rules use of the pool besides its replicas. Equal ids of documents have equal settings."""
-        return self.pool, self.domain, self.ignore, self.rollout, self.baseline, self.recent, self.stalled
+        settings = (self.pool, self.domain, self.ignore, self.rollout, self.baseline, self.recent, self.stalled)
+        return (*settings, self.traffic, self.symptoms, self.findings)
 
     @property
     def name(self) -> str:

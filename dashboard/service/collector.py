@@ -25,6 +25,7 @@ from dashboard.analysis.assembly import (
 from dashboard.analysis.flapping import Watch
 from dashboard.analysis.lifecycle import with_lives
 from dashboard.analysis.plan import planned
+from dashboard.analysis.symptoms import with_symptoms
 from dashboard.compare.cohorts import all_letters
 from dashboard.config import Options, TrafficOptions, policy_of
 from dashboard.config.load import OptionsFiles
@@ -97,7 +98,7 @@ def poll_once(
     polled_at = utc_now()
     with uncollected():
         read = _read(options, policy_of(options), found, snapshots, routers, polled_at)
-        fleet = assemble(read, polled_at)
+        fleet = assemble(read if wait is None else with_symptoms(read, polled_at), polled_at)
     return _with_notes(fleet, found, key_warnings)
 
 
@@ -355,7 +356,8 @@ def _read(
         before=before,
         routers=routers,
     )
-    return replace(read, discovery_errors=found.failures)
+    window = options.traffic.window_seconds if options.traffic.enabled else 0.0
+    return replace(read, discovery_errors=found.failures, traffic_window=window)
 
 
 def _with_notes(fleet: Fleet, found: DiscoveryResult, warnings: str) -> Fleet:

@@ -25,7 +25,7 @@ from dashboard.fleet import (
     State,
     Tolerance,
 )
-from dashboard.fleet.history import Alternation, RecentEvents, Recurrence, SeenRollout, Sighting, Sightings
+from dashboard.fleet.history import Alternation, RecentEvents, Recurrence, SeenRollout, Sighting, Sightings, Symptom
 from dashboard.fleet.traffic import Traffic
 from dashboard.rules.domain import Expectations, PoolDeclaration, Router, SeedPolicy, Store
 from dashboard.rules.findings import Severity, Suppression
@@ -258,6 +258,7 @@ def test_what_earlier_polls_and_routers_reported_is_restored() -> None:
             alternations={"http://a:1": (Alternation("a.b", 3, ("1", '"x"', "null")),)},
             rollouts={"chat": SeenRollout("0.32.0", "0.33.0", AT, AT)},
             recurrences={"f": Recurrence("RT-01", ("chat",), {"http://a:1": (AT, AT + INTERVAL)})},
+            symptoms={"traffic.prefix_hit_rate": {"http://a:1": Symptom(0.0, 0.62, 900.0, AT, 1, is_past=True)}},
         ),
         "sightings": Sightings({"f": seen}, {"http://a:1": seen}, {("eu/chat", "d"): seen}, {("chat", "a.b"): seen}),
         "discovery_errors": ("a.json: not JSON.",),

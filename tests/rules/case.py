@@ -2,14 +2,17 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
 
+from dashboard.analysis.symptoms import SymptomWatch
 from dashboard.config.baselines import read_baseline
 from dashboard.fleet import (
     Baseline,
@@ -34,7 +37,8 @@ from dashboard.fleet import (
     State,
 )
 from dashboard.fleet.history import NOTHING_RECENT, Alternation, RecentEvents, Recurrence, SeenRollout
-from dashboard.rules.catalogue import ALL_RULES
+from dashboard.fleet.traffic import Traffic
+from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import Expectations, PoolDeclaration, Router, SeedPolicy, Store, domain_of
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Inspection, Outcome, OutcomeKind
@@ -68,6 +72,9 @@ class Case:
     domain: dict[str, dict[str, Any]] = field(default_factory=dict)
     routers: list[dict[str, Any]] = field(default_factory=list)
     recent: dict[str, Any] | None = None
+    traffic: dict[str, Any] = field(default_factory=dict)
+    window: float = 900
+    also: list[str] = field(default_factory=list)
     parameters: dict[str, Any] = field(default_factory=dict)
     ignore: list[str] = field(default_factory=list)
     baseline: str = ""
@@ -75,8 +82,13 @@ class Case:
     unknown: int | None = None
 
     def inspected(self, rule: Rule) -> Inspection:
-        """Inspect the case's fleet by one rule."""
-        return self.inspected_as(*built(self.fleet), [rule])
+        """Inspect the case's fleet by one rule; the others only give it their findings."""
+        found = self.inspected_as(*built(self.fleet), [rule, *(BY_ID[each] for each in self.also)])
+        return replace(
+            found,
+            findings=tuple(each for each in found.findings if each.rule == rule.id),
+            outcomes=tuple(each for each in found.outcomes if each.rule == rule.id),
+        )
 
     def inspected_as(
         self, replicas: Sequence[Replica], documents: Iterable[Document], rules: Sequence[Rule] = ALL_RULES
@@ -88,7 +100,18 @@ class Case:
             baselines=tuple(_baselines(self.baseline)),
         )
         routers = tuple(_routers(self.routers))
-        return inspected(replicas, documents, rules, policy, tuple(self.ignore), routers, _recent(self.recent))
+        traffic = _traffic(self.traffic, replicas)
+        return inspected(
+            replicas,
+            documents,
+            rules,
+            policy,
+            tuple(self.ignore),
+            routers,
+            _recent(self.recent),
+            traffic,
+            self.window if traffic else 0,
+        )
 
 
 def inspected(
@@ -99,8 +122,10 @@ def inspected(
     ignore: tuple[str, ...] = (),
     routers: tuple[RouterConfig, ...] = (),
     recent: RecentEvents = NOTHING_RECENT,
+    traffic: Mapping[str, Mapping[int, Traffic]] = MappingProxyType({}),
+    window: float = 0,
 ) -> Inspection:
-    """Inspect these replicas, by all rules or some."""
+    """Inspect these replicas, by all rules or some; with what their traffic shows at once."""
     known = {each.id: each for each in documents}
     fleet = FleetData(
         replicas=tuple(replicas),
@@ -110,7 +135,12 @@ def inspected(
         policy=policy or Policy(),
         routers=routers,
         recent=recent,
+        traffic=traffic,
+        traffic_window=window,
     )
+    symptoms = SymptomWatch().add_poll(fleet, builders.NOW)
+    if symptoms:
+        fleet = replace(fleet, recent=replace(recent, symptoms=symptoms))
     return inspect_fleet(rules, fleet, builders.NOW)
 
 
@@ -190,6 +220,17 @@ def _recent(fields: Mapping[str, Any] | None) -> RecentEvents:
             for rule, (number, replicas) in fields.get("recurrences", {}).items()
         },
     )
+
+
+def _traffic(entries: Mapping[str, Any], replicas: Iterable[Replica]) -> Mapping[str, Mapping[int, Traffic]]:
+    """Read the traffic of the replicas that a glob matches, the last one; of several engines a list."""
+    found = {}
+    for replica in replicas:
+        own = [each for glob, each in entries.items() if fnmatchcase(replica.name, glob)]
+        if own and own[-1] is not None:
+            engines = own[-1] if isinstance(own[-1], list) else own[-1:]
+            found[replica.id] = {rank: Traffic(**{"seconds": 900, **each}) for rank, each in enumerate(engines)}
+    return found
 
 
 def _baselines(text: str) -> Iterator[Baseline]:

@@ -89,17 +89,17 @@ def known_effect(
     What a finding of a replica rests on can be lost with its process; one of which only less is known stays. A finding
     on measured values that its own remedy ends does end (its id is `proposing`), although they are not known before
     the restart: its rule was evaluated on settings. One that no rule can see after the change is open. Suppressed ones
-    are left out.
+    are left out, and what traffic shows: no change predicts it.
     """
     changes = finding_changes(before, after)
     sides = {each: (before.by_id[each], after.by_id[each]) for each in restarted}
     documents = {**before.documents, **after.documents}
-    new = [each.finding for each in changes.new if not each.is_suppressed]
+    new = [each.finding for each in changes.new if not each.is_suppressed and not each.finding.is_effect]
     ended: list[Finding] = []
     unknown: list[Finding] = []
     for gone in changes.no_longer_found:
         finding = gone.finding
-        if gone.is_suppressed:
+        if gone.is_suppressed or finding.is_effect:
             continue
         same = next((each for each in new if _is_restated(finding, each)), None)
         if same is not None:

@@ -1,0 +1,213 @@
+"""What traffic shows begins when a whole window shows it, and ends when a whole window does not."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from dashboard.analysis.assembly import Fleet, assemble, inspected
+from dashboard.analysis.flapping import Watch
+from dashboard.analysis.plan import plan_of
+from dashboard.analysis.symptoms import SymptomWatch
+from dashboard.fleet.history import RecentEvents, Symptom
+from dashboard.fleet.traffic import Traffic
+from dashboard.rules.domain import PoolDeclaration, Router
+from dashboard.rules.findings import Finding, OutcomeKind, Severity
+from dashboard.rules.policy import Policy
+from tests import builders
+from tests.analysis.whatif.pools import pool_of
+from tests.builders import NOW
+
+WINDOW = 15  # minutes
+RATE = "traffic.prefix_hit_rate"
+ODD = builders.replica("chat-9").id
+CACHING = "cache_config.enable_prefix_caching"
+ROUTED = Policy({"*": PoolDeclaration(router=Router.APPROXIMATE)})
+
+
+def used(hits: float, minutes: float = WINDOW, requests: float = 500) -> Traffic:
+    return Traffic(60 * minutes, queries=1_000_000, hits=hits, prompt_tokens=1_000_000, requests=requests)
+
+
+def pool(odd: float | None, minutes: float = WINDOW, odd_minutes: float | None = None, **fields: Any) -> Fleet:
+    """Four replicas: three find 62 % of their tokens, chat-9 these hits; None: it was not read twice."""
+    read = pool_of(fields.pop("settings", {}), fields.pop("usual", {}), **fields)
+    traffic = {each.id: {0: used(620_000, minutes)} for each in read.replicas if each.id != ODD}
+    if odd is not None:
+        traffic[ODD] = {0: used(odd, minutes if odd_minutes is None else odd_minutes)}
+    return replace(read, traffic=traffic, traffic_window=60.0 * WINDOW)
+
+
+def watched(polls: Mapping[float, Fleet], watch: SymptomWatch | None = None) -> list[Symptom | None]:
+    """What is known of the hit rate of chat-9 after each poll, at these minutes."""
+    watch = watch or SymptomWatch()
+    return [
+        watch.add_poll(read, NOW + minute * timedelta(minutes=1)).get(RATE, {}).get(ODD)
+        for minute, read in polls.items()
+    ]
+
+
+def low(read: Fleet) -> Finding:
+    (found,) = (each for each in read.inspection.findings if each.rule == "EF-01")
+    return found
+
+
+def shown(read: Fleet) -> Fleet:
+    """The fleet with what its traffic shows at once."""
+    recent = RecentEvents(symptoms=SymptomWatch().add_poll(read, NOW))
+    return assemble(replace(read, recent=recent), NOW)
+
+
+def test_it_begins_with_the_first_whole_window() -> None:
+    assert [each is not None for each in watched({1: pool(0, 1), 14: pool(0, 14), 15: pool(0)})] == [False, False, True]
+
+
+def test_it_ends_a_whole_window_after_the_last_read_that_showed_it() -> None:
+    well: dict[float, Fleet] = {minute: pool(620_000 + minute) for minute in (1, 14, 15)}
+
+    assert [each is not None for each in watched({0: pool(0), **well})] == [True, True, True, False]
+
+
+def test_a_rate_near_the_limit_is_one_symptom() -> None:
+    found = watched({minute: pool(470_000 if minute % 10 == 0 else 475_000 + minute) for minute in range(60)})
+
+    assert len(set(found)) == 1
+
+
+def test_its_numbers_are_those_of_its_begin() -> None:
+    (first, last) = watched({0: pool(0), 1: pool(50_000)})
+
+    assert first == last == Symptom(0.0, 0.62, 900.0, NOW)
+
+
+def test_a_poll_without_a_new_read_changes_nothing() -> None:
+    read = pool(0)
+
+    assert [each is not None for each in watched({0: read, 14: read, 100: read})] == [True, True, True]
+
+
+def test_a_restart_begins_no_symptom_and_marks_one_that_lasts() -> None:
+    started = pool(620_000, odd_minutes=1, started_at=NOW + timedelta(minutes=1))
+    found = watched({0: pool(0), 2: started, 16: pool(620_000, started_at=NOW + timedelta(minutes=1))})
+
+    assert [each and each.is_past for each in found] == [False, True, None]
+    assert watched({0: pool(0, odd_minutes=1)}) == [None]
+
+
+def test_it_is_no_longer_past_when_the_new_process_shows_it() -> None:
+    again: dict[str, Any] = {"started_at": NOW + timedelta(minutes=1)}
+
+    assert [
+        each and each.is_past
+        for each in watched({0: pool(0), 2: pool(0, odd_minutes=1, **again), 17: pool(9, **again)})
+    ] == [
+        False,
+        True,
+        False,
+    ]
+
+
+def test_a_restart_of_the_dashboard_proves_nothing() -> None:
+    """Its windows begin anew: the symptom of the last poll stays until a whole window is without it."""
+    watch = SymptomWatch()
+    watch.resume({RATE: {ODD: Symptom(0.0, 0.62, 900.0, NOW)}}, NOW)
+    found = watched({1: pool(0, 1), 14: pool(1, 14), 16: pool(620_001, 14), 17: pool(620_000)}, watch)
+
+    assert [each is not None for each in found] == [True, True, True, False]
+
+
+def test_a_process_without_start_time_that_restarted_is_not_past() -> None:
+    assert [each and each.is_past for each in watched({0: pool(0), 2: pool(9, odd_minutes=1, started_at=None)})] == [
+        False,
+        False,
+    ]
+
+
+def test_a_replica_that_is_not_read_proves_nothing() -> None:
+    assert watched({0: pool(0), 60: pool(None, fresh=False)})[1] is not None
+
+
+def test_without_counters_it_ends_after_two_windows() -> None:
+    assert [each is not None for each in watched({0: pool(0), 16: pool(None), 30: pool(None, 16)})] == [
+        True,
+        True,
+        False,
+    ]
+
+
+def test_it_ends_with_its_replica_and_with_the_option() -> None:
+    gone = pool(None)
+    gone = replace(gone, replicas=tuple(each for each in gone.replicas if each.id != ODD))
+
+    assert watched({0: pool(0), 1: gone}) == [Symptom(0.0, 0.62, 900.0, NOW), None]
+    assert watched({0: pool(0), 1: replace(pool(0), traffic_window=0.0)})[1] is None
+
+
+def test_a_watch_goes_on_after_the_last_fleet_of_the_history() -> None:
+    read = replace(pool(0), recent=RecentEvents(symptoms={RATE: {ODD: Symptom(0.0, 0.5, 900.0, NOW)}}))
+    watch = Watch()
+    watch.resume(read)
+    recent = watch.add_poll(pool(0, 1), NOW + timedelta(minutes=1))
+
+    assert recent.symptoms[RATE][ODD].others == 0.5
+
+
+def test_a_past_symptom_is_info_and_says_when_it_ends() -> None:
+    read = pool(0)
+    past = RecentEvents(symptoms={RATE: {ODD: Symptom(0.0, 0.62, 900.0, NOW, is_past=True)}})
+    found = low(assemble(replace(read, recent=past), NOW))
+
+    assert (found.severity, found.why) == (Severity.INFO, "Restarted since. The finding ends after 15 min without it.")
+
+
+def test_a_fleet_of_the_past_has_its_symptoms_and_no_traffic() -> None:
+    read = shown(pool(0))
+    past = assemble(replace(read, traffic={}, traffic_window=0.0), NOW)
+
+    assert low(past) == low(read)
+    assert {each.kind for each in past.inspection.outcomes if each.rule == "EF-02"} == {OutcomeKind.SKIPPED}
+
+
+def test_traffic_changes_no_verdict_on_sharing_no_other_finding_and_no_id() -> None:
+    read = pool(0, settings={CACHING: False}, usual={CACHING: True}, policy=ROUTED)
+    quiet, busy = assemble(replace(read, traffic={}, traffic_window=0.0), NOW), shown(read)
+    others = tuple(each for each in busy.inspection.findings if not each.is_effect)
+
+    assert others == quiet.inspection.findings
+    assert len(others) < len(busy.inspection.findings)
+    assert busy.sharing == quiet.sharing
+    assert [each for each in busy.inspection.outcomes if not each.rule.startswith("EF")] == [
+        each for each in quiet.inspection.outcomes if not each.rule.startswith("EF")
+    ]
+
+
+def test_equal_symptoms_are_not_evaluated_again() -> None:
+    before = shown(pool(0))
+    after = inspected(replace(before, traffic=pool(1).traffic), NOW, before=before)
+
+    assert after.inspection.findings == before.inspection.findings
+    assert low(after) is low(before)
+
+
+def test_the_id_of_a_finding_does_not_depend_on_its_numbers() -> None:
+    assert low(shown(pool(0))).id == low(shown(pool(50_000))).id
+
+
+def test_what_a_finding_explains_is_no_cause_of_the_fix_plan() -> None:
+    read = shown(pool(0, settings={CACHING: False}, usual={CACHING: True}, policy=ROUTED))
+    plan = plan_of(read)
+
+    assert low(read).explained_by == ("RT-13",)
+    assert [each.key for each in plan.causes] == [CACHING, "CO-14"]
+    assert {one.rule for one in plan.causes[0].findings} == {"RT-13"}
+
+
+def test_what_no_finding_explains_is_the_last_action_of_its_severity() -> None:
+    read = shown(pool(0, settings={"scheduler_config.max_num_seqs": 8}, usual={"scheduler_config.max_num_seqs": 16}))
+    keys = [each.key for each in plan_of(read).causes if each.severity is Severity.WARNING]
+
+    assert keys[-1] == "EF-01"
+    assert len(keys) > 1
+    assert all(
+        not one.is_effect for cause in plan_of(read).causes for fix in cause.fixes for one in (*fix.fixed, *fix.new)
+    )
