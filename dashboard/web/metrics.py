@@ -11,17 +11,20 @@ from prometheus_client.registry import Collector
 
 from dashboard import __version__, service
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.effect import Effect, avoidable_tokens, effect_in
 from dashboard.capacity.sums import capacity_of
 from dashboard.compare import SharingCounts, sum_counts
 from dashboard.fleet import Replica, ReplicaState
 from dashboard.fleet.formatting import end_cut
+from dashboard.fleet.traffic import MINUTE
 from dashboard.rules.findings import OutcomeKind
 from dashboard.store.opening import HistoryStatus
 
 MAX_POOLS = 100  # with series of their own; served models make pools, so their number has no limit
 NEW_POOLS = 10  # names an hour, after those of the first poll
 NAME_ENDS = timedelta(hours=1)  # without a poll that has the name
-OTHER_POOLS = "other"
+MAX_COHORTS = 10  # of a pool with series of their own: the largest
+OTHER_POOLS = OTHER_COHORTS = "other"
 NO_POOL = ""  # of replicas that were never read
 POOL = ("cluster", "pool")  # labels: the pool's is its key, `cluster/name`
 STATES = (ReplicaState.UP, ReplicaState.PARTIAL, ReplicaState.DOWN)
@@ -97,6 +100,7 @@ class FleetMetrics(Collector):
             label = self.label([pool.name for pool in fleet.pools], service.now())
             clusters = _clusters(fleet, label)
             yield from _pool_metrics(fleet, label, clusters)
+            yield from _traffic_metrics(fleet, label, clusters)
             yield from _finding_metrics(fleet, label, clusters)
             age = (service.now() - fleet.polled_at).total_seconds()
             yield _gauge("data_age_seconds", "Age of the last complete poll.", age)
@@ -197,6 +201,37 @@ def _pool_metrics(fleet: Fleet, label: Callable[[str | None], str], clusters: Ma
             tokens.add_metric([clusters[name], name, held.basis], held.tokens.value)
     yield replicas
     yield tokens
+
+
+def _traffic_metrics(fleet: Fleet, label: Callable[[str | None], str], clusters: Mapping[str, str]) -> Iterable[Metric]:
+    """Return the hit ratio of each cohort with enough traffic. Cohorts beyond MAX_COHORTS of a pool are one.
+
+    So are those of all pools that share a series.
+    """
+    members: dict[tuple[str, str], list[str]] = defaultdict(list)
+    effects: dict[str, list[Effect]] = defaultdict(list)
+    for pool in fleet.pools:
+        name = label(pool.name)
+        effects[name].append(effect_in(fleet, pool.name))
+        for place, cohort in enumerate(pool.cohorts):
+            is_other = name == OTHER_POOLS or place >= MAX_COHORTS
+            members[name, OTHER_COHORTS if is_other else cohort.letter] += cohort.replicas
+    text = "Tokens of prompts of a cohort that its prefix caches had, of those that were looked up in the window."
+    ratio = _family("pool_prefix_hit_ratio", text, *POOL, "cohort")
+    text = "Tokens of prompts of a cohort that were looked up in prefix caches, for weighted sums of hit ratios."
+    queried = _family("pool_prefix_queried_tokens_per_second", text, *POOL, "cohort")
+    for (name, letter), replicas in sorted(members.items()):
+        traffic = fleet.traffic_of(replicas)
+        if traffic.hit_rate is not None and traffic.queries is not None:
+            ratio.add_metric([clusters[name], name, letter], traffic.hit_rate)
+            queried.add_metric([clusters[name], name, letter], traffic.queries / traffic.seconds)
+    yield from (ratio, queried)
+    text = "Estimate: tokens of prompts that were computed, and that the hit ratio of the rest of the pool had avoided."
+    avoidable = _family("pool_avoidable_tokens_per_second", text, *POOL)
+    for name, every in sorted(effects.items()):
+        if (tokens := avoidable_tokens(every)) is not None:
+            avoidable.add_metric([clusters[name], name], tokens / MINUTE)
+    yield avoidable
 
 
 def _finding_metrics(fleet: Fleet, label: Callable[[str | None], str], clusters: Mapping[str, str]) -> Iterable[Metric]:

@@ -57,6 +57,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         wait_until_healthy(f"http://127.0.0.1:{port}")
         with prometheus(tmp_path_factory.mktemp("prometheus"), [{"targets": [f"127.0.0.1:{port}"]}]) as url:
             wait_for_result(url, "rate(vllm_fleet_poll_duration_seconds_count[1m]) > 0", bool)
+            wait_for_result(url, 'count(vllm_fleet_pool_prefix_hit_ratio{pool="chat-70b"}) == 3', bool)
             yield url
 
 
@@ -105,13 +106,16 @@ def test_no_query_has_data_of_another_fleet(url: str) -> None:
 
 
 def test_the_alerts_are_those_of_the_simulated_fleet(url: str) -> None:
-    """It has critical findings, a pool that differs, and 39 of 42 replicas that answer."""
+    """It has critical findings, a pool that differs, whose odd cohorts find little, and 39 of 42 that answer."""
     firing = {name: result(url, alert["expr"]) for name, alert in ALERTS.items()}
 
     assert {name for name, found in firing.items() if found} == {
         "VLLMFleetCriticalFinding",
         "VLLMFleetSeveralCohorts",
+        "VLLMFleetLowHitRatio",
         "VLLMFleetLowCoverage",
     }
     assert {each["metric"]["pool"] for each in firing["VLLMFleetSeveralCohorts"]} == {"chat-70b"}
+    low = {(each["metric"]["pool"], each["metric"]["cohort"]) for each in firing["VLLMFleetLowHitRatio"]}
+    assert {("chat-70b", "B"), ("chat-70b", "C")} <= low
     assert {each["metric"]["fleet"] for found in firing.values() for each in found} == {"demo"}

@@ -26,12 +26,15 @@ from dashboard.rules.findings import (
     Rollout,
     Severity,
 )
-from dashboard.web.metrics import MAX_POOLS, NAME_ENDS, NEW_POOLS, OTHER_POOLS, FleetMetrics
+from dashboard.web.metrics import MAX_COHORTS, MAX_POOLS, NAME_ENDS, NEW_POOLS, OTHER_POOLS, FleetMetrics
+from tests.builders import alike, document, replica
+from tests.builders import fleet as fleet_of
 from tests.docs_pages import docs_page
 from tests.frozen import AT
 from tests.saved_fleets import built_of_captures
 from tests.serving import wait_for
 from tests.sources.polling.hostile import HostileServer, answers
+from tests.used import PROMPT_TOKENS, WINDOW_SECONDS, traffic, with_traffic
 
 pytestmark = pytest.mark.usefixtures("service_folder")
 
@@ -101,6 +104,47 @@ def test_pools_beyond_a_hundred_share_a_series(demo_fleet: Fleet) -> None:
     assert counts['{cluster="",pool="other",rule="RT-01",severity="critical"}'] == 50
     for name in ("pool_cohorts", "pool_rollout", "oldest_finding_timestamp_seconds"):
         assert len(series(service.current(), f"vllm_fleet_{name}")) == 101
+
+
+def test_each_cohort_with_enough_traffic_has_its_hit_ratio_and_the_weight_of_it() -> None:
+    usual, other, idle = (document({"cache_config.block_size": size}) for size in (16, 32, 64))
+    members = [*alike("chat", 3, usual), replica("odd", pool="chat", document=other)]
+    known = fleet_of([*members, replica("idle", pool="chat", document=idle)], [usual, other, idle])
+    known = with_traffic(known, {"odd": 0.1, "chat": 0.6, "idle": traffic(0.0, requests=3)})
+
+    assert series(known, "vllm_fleet_pool_prefix_hit_ratio") == {
+        '{cluster="",cohort="A",pool="chat"}': 0.6,
+        '{cluster="",cohort="B",pool="chat"}': 0.1,
+    }
+    assert series(known, "vllm_fleet_pool_prefix_queried_tokens_per_second") == {
+        '{cluster="",cohort="A",pool="chat"}': 3 * PROMPT_TOKENS / WINDOW_SECONDS,
+        '{cluster="",cohort="B",pool="chat"}': PROMPT_TOKENS / WINDOW_SECONDS,
+    }
+
+
+def test_small_cohorts_share_a_series_and_so_do_pools_beyond_a_hundred() -> None:
+    documents = [document({"cache_config.block_size": 16 + number}) for number in range(MAX_COHORTS + 5)]
+    members = [replica(f"r{number:02}", pool="chat", document=each) for number, each in enumerate(documents)]
+    known = with_traffic(fleet_of(members, documents), {}, usual=0.6)
+    ratios = series(known, "vllm_fleet_pool_prefix_hit_ratio")
+    weights = series(known, "vllm_fleet_pool_prefix_queried_tokens_per_second")
+    many = tuple(replace(known.pools[0], name=f"p{number:03}") for number in range(150))
+    shared = series(inspected(replace(known, pools=many)), "vllm_fleet_pool_prefix_hit_ratio")
+
+    assert len(ratios) == MAX_COHORTS + 1
+    assert weights['{cluster="",cohort="other",pool="chat"}'] == 5 * PROMPT_TOKENS / WINDOW_SECONDS
+    assert len(shared) == MAX_POOLS * (MAX_COHORTS + 1) + 1
+    assert '{cluster="",cohort="other",pool="other"}' in shared
+
+
+def test_what_a_pool_recomputes_is_an_estimate_of_its_findings_on_prefix_sharing(demo_fleet: Fleet) -> None:
+    (found, *_) = (each for each in demo_fleet.inspection.findings if each.rule == "RT-01")
+    known = with_traffic(demo_fleet, dict.fromkeys(found.replicas, 0.0), usual=0.6)
+    lost = series(known, "vllm_fleet_pool_avoidable_tokens_per_second")
+    affected = known.traffic_of(found.replicas)
+
+    assert lost['{cluster="",pool="chat-70b"}'] >= 0.5 * (affected.queries or 0) / WINDOW_SECONDS
+    assert series(demo_fleet, "vllm_fleet_pool_avoidable_tokens_per_second") == {}, "without traffic"
 
 
 def own_names(pools: FleetMetrics, names: list[str], now: datetime) -> list[str]:
