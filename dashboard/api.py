@@ -11,7 +11,7 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.analysis.changes.models import Changes
-from dashboard.config import TargetOptions, load_options
+from dashboard.config import EVERY_POLL, NO_TRAFFIC, TargetOptions, load_options
 from dashboard.config.address import replica_id
 from dashboard.documents.load import MAX_BYTES, read_snapshot
 from dashboard.errors import OptionsError, SnapshotError
@@ -49,11 +49,11 @@ def poll_fleet(
         raise OptionsError(f"targets: {error}") from None
     if given:
         options = options.with_targets(given)
-    found = _in_thread(lambda: discover_once(options))
+    wait = None if traffic_seconds is None else partial(time.sleep, traffic_seconds)
+    found = _in_thread(lambda: discover_once(options, EVERY_POLL if wait else NO_TRAFFIC))
     if not found.targets:
         reasons = found.failures or (f"No targets: name addresses, or list them in {options.file}.",)
         raise OptionsError(*reasons)
-    wait = None if traffic_seconds is None else partial(time.sleep, traffic_seconds)
     return _in_thread(lambda: service.poll_once(options, found, key_warnings(found.targets), wait=wait))
 
 

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, only_pool
 from dashboard.cli.terminal import fail, no_such_pool, say, wrong, wrong_options
-from dashboard.config import Options, TargetOptions, load_options
+from dashboard.config import EVERY_POLL, NO_TRAFFIC, Options, TargetOptions, load_options
 from dashboard.config.address import replica_id
 from dashboard.errors import OptionsError
 from dashboard.fleet.times import LONGEST_TRAFFIC, parse_period
@@ -87,7 +87,7 @@ def polled(options: Options, *, takes_addresses: bool = True, traffic: str | Non
     """
     period = _traffic_period(traffic) if traffic is not None else timedelta()
     collect_rarely()
-    found = discover_once(options)
+    found = discover_once(options, EVERY_POLL if period else NO_TRAFFIC)
     for failure in found.failures if found.targets else ():
         say(failure)
     warnings = key_warnings(found.targets)

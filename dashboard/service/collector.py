@@ -27,7 +27,7 @@ from dashboard.analysis.lifecycle import with_lives
 from dashboard.analysis.plan import planned
 from dashboard.analysis.symptoms import with_symptoms
 from dashboard.compare.cohorts import all_letters
-from dashboard.config import Options, TrafficOptions, policy_of
+from dashboard.config import EVERY_POLL, NO_TRAFFIC, Options, policy_of
 from dashboard.config.load import OptionsFiles
 from dashboard.config.rules import load_suppressions
 from dashboard.fleet import NO_LETTERS, RouterConfig, Snapshot, SourceStatus
@@ -37,7 +37,6 @@ from dashboard.rules.policy import Policy
 from dashboard.sources.discovery import Discovery, DiscoveryResult, discover_once
 from dashboard.sources.http.credentials import key_warnings
 from dashboard.sources.polling.by_digest import DigestPoller
-from dashboard.sources.polling.poller import NO_TRAFFIC
 from dashboard.sources.routers.reader import RouterReader
 from dashboard.store.opening import HistoryStatus
 from vllm_fleet_provider.shared.redaction import also_redact
@@ -54,7 +53,6 @@ CHECK_SECONDS = 1.0  # between looks for changed files of options; a file that s
 NOT_RECORDED = "The history is not recorded; set history.enabled, and restart."
 # The longest wait of a poll for sources of targets. A later answer is used by the next poll.
 SOURCE_SECONDS = 2.0
-EVERY_POLL = TrafficOptions(interval_seconds=1, window_seconds=86_400)  # reads the counters
 STOP_SECONDS = 5.0  # the longest wait for the thread at shutdown
 
 
@@ -81,19 +79,20 @@ def poll_once(
     """Poll every target once and return the fleet; for the command line.
 
     `key_warnings` are about API keys. `on_done` gets the number of finished and of all replicas. With `wait`, which
-    returns after some time, targets are listed and polled again then: the fleet has the traffic of that time.
+    returns after some time, targets are listed and polled again then: the fleet has the traffic of that time. `found`
+    is of `discover_once` with EVERY_POLL then.
     """
     poller = DigestPoller(options.poll, traffic=NO_TRAFFIC if wait is None else EVERY_POLL)
 
     async def poll() -> tuple[tuple[Snapshot, ...], tuple[RouterConfig, ...]]:
         reader = RouterReader(options.routers, options.poll)
-        polling = poller.poll(found.targets, utc_now, on_done, found.scraped_at)
+        polling = poller.poll(found.targets, utc_now, on_done, found.scraped_at, found.counts)
         return await asyncio.gather(polling, reader.read(utc_now()))
 
     if wait is not None:
-        asyncio.run(poller.poll(found.targets, utc_now, on_done, found.scraped_at))
+        asyncio.run(poller.poll(found.targets, utc_now, on_done, found.scraped_at, found.counts))
         wait()
-        found = discover_once(options)
+        found = discover_once(options, EVERY_POLL)
     snapshots, routers = asyncio.run(poll())
     polled_at = utc_now()
     with uncollected():

@@ -11,7 +11,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import NamedTuple
 
-from dashboard.config import NO_TRAFFIC, CredentialsOptions, Options
+from dashboard.config import NO_TRAFFIC, CredentialsOptions, Options, TrafficOptions
 from dashboard.config.address import AllowedTargets
 from dashboard.fleet import MOST_CONFLICTS, Credentials, LabelConflict, SourceStatus, Target, TargetAccess
 from dashboard.sources.kubernetes.source import Kubernetes
@@ -178,11 +178,14 @@ async def _wait(tasks: Sequence[asyncio.Task[None]], seconds: float | None) -> N
         await asyncio.wait(tasks, timeout=seconds)
 
 
-def discover_once(options: Options) -> DiscoveryResult:
-    """Return the targets of the options, for one poll. Not from inside an event loop."""
+def discover_once(options: Options, traffic: TrafficOptions = NO_TRAFFIC) -> DiscoveryResult:
+    """Return the targets of the options, for one poll. Not from inside an event loop.
+
+    `traffic` says whether Prometheus is asked for counters of use.
+    """
 
     async def discover() -> DiscoveryResult:
-        async with aclosing(Discovery(options.model_copy(update={"traffic": NO_TRAFFIC}))) as discovery:
+        async with aclosing(Discovery(options.model_copy(update={"traffic": traffic}))) as discovery:
             return await discovery.discover()
 
     return asyncio.run(discover())

@@ -57,6 +57,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         wait_until_healthy(f"http://127.0.0.1:{port}")
         with prometheus(tmp_path_factory.mktemp("prometheus"), [{"targets": [f"127.0.0.1:{port}"]}]) as url:
             wait_for_result(url, "rate(vllm_fleet_poll_duration_seconds_count[1m]) > 0", bool)
+            wait_for_result(url, "vllm_fleet_pool_prefix_hit_ratio", bool)
             wait_for_result(url, 'count(vllm_fleet_pool_prefix_hit_ratio{pool="chat-70b"}) == 3', bool)
             yield url
 

@@ -11,9 +11,9 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from dashboard.config import Options, PollOptions, PrometheusOptions, TrafficOptions
+from dashboard.config import EVERY_POLL, Options, PollOptions, PrometheusOptions, TrafficOptions
 from dashboard.fleet.traffic import EngineCounts
-from dashboard.service import Collector
+from dashboard.service import Collector, poll_once
 from dashboard.sources.discovery import discover_once
 from dashboard.sources.prometheus.counters import counters_query
 from dashboard.sources.prometheus.source import Prometheus
@@ -80,6 +80,14 @@ def test_a_command_that_polls_once_asks_for_no_counters(server: HostileServer, t
     with scraped(server, tmp_path, "llama") as (url, _, _):
         found = discover_once(Options.model_validate({"prometheus": [{"url": url, "direct": "never"}]}))
     assert (len(found.targets), found.failures, found.counts) == (1, (), {})
+
+
+def test_a_command_with_traffic_has_the_counters_of_two_scrapes(server: HostileServer, tmp_path: Path) -> None:
+    with scraped(server, tmp_path, "llama") as (url, replica, change):
+        options = Options.model_validate({"prometheus": [{"url": url, "direct": "never"}]})
+        fleet = poll_once(options, discover_once(options, EVERY_POLL), wait=change)
+
+    assert fleet.traffic[replica][0].requests == 18
 
 
 class Scraper:
