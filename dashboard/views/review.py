@@ -37,9 +37,11 @@ from dashboard.views.review_notes import NEW, agreed_part, new_parts, noted_data
 from dashboard.views.review_pools import (
     CAPACITY,
     DIFFERENCES,
+    TRAFFIC,
     capacity_parts,
     differences_parts,
     has_recent,
+    traffic_part,
 )
 from dashboard.views.rules import error_blocks, outcome_table
 from dashboard.views.since import ANYTHING, NEWEST_FIRST, Recency
@@ -54,6 +56,7 @@ AGENDA = {
     FINDINGS: "Findings",
     DIFFERENCES: "Differences",
     CAPACITY: "Capacity",
+    TRAFFIC: "Traffic",
     NOT_READ: "Unreachable or partial",
     SUPPRESSED: "Suppressed",
 }  # anchor -> title in the agenda
@@ -96,6 +99,7 @@ def review_report(
         _findings(fleet, known, parts_of, noted(FINDINGS), recency),
         differences,
         capacity,
+        traffic_part(fleet, noted(TRAFFIC)),
         _unread(fleet, noted(NOT_READ)),
         Section(
             SUPPRESSED, "Suppressed", (*noted(SUPPRESSED), *suppressed_blocks(fleet, known), *ignored_blocks(fleet))

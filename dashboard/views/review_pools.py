@@ -1,5 +1,6 @@
 """The pools in a review: their differences, and their KV cache capacity, ranks with less first."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -16,6 +17,7 @@ from dashboard.views.capacity import outlier_entries, pools_table, ranks_table
 from dashboard.views.capacity_blocks import charts, is_uneven, notes, ranks_by_pool
 from dashboard.views.capacity_text import Measure, lead, pools_of, ranks_of, title
 from dashboard.views.compare import cohorts_table, sharing_band
+from dashboard.views.effect import why_no_traffic
 from dashboard.views.names import brief, slugs
 from dashboard.views.pages import CAPACITY as CAPACITY_PAGE
 from dashboard.views.pages import COMPARE, POOL
@@ -31,8 +33,10 @@ from dashboard.views.pool_comparison import (
 from dashboard.views.pool_text import pools_by_urgency, sharing_severity
 from dashboard.views.since import ANYTHING, Recency, newest, newest_first
 from dashboard.views.summary import is_split
+from dashboard.views.traffic import rate_hint, rate_text, traffic_of, traffic_table
 
 CAPACITY = "capacity"
+TRAFFIC = "traffic"
 CAPACITY_TITLE = "Capacity by pool"
 MEASURE = Measure.TOKENS
 MOST_OUTLIERS = 12  # ranks named one by one
@@ -181,6 +185,20 @@ def capacity_parts(fleet: Fleet, notes: tuple[Block, ...]) -> tuple[Section, tup
     link = page(CAPACITY_PAGE)
     appendix = (Section("all-ranks", ALL_RANKS, table, is_appendix=True, link=link),) if ordered else ()
     return Section(CAPACITY, CAPACITY_TITLE, blocks, uneven_pools), appendix
+
+
+def traffic_part(fleet: Fleet, notes: tuple[Block, ...]) -> Section:
+    """Return the section of the review on traffic: a row per pool, those with the lowest hit rate first."""
+    if why := why_no_traffic(fleet):
+        return Section(TRAFFIC, "Traffic", (Paragraph(plain(f"Prefix hit rates: {why}.")), *notes))
+    every = fleet.traffic_of(each.id for each in fleet.replicas)
+    rows = []
+    for name, members in ((each.name, each.replicas) for each in fleet.pools):
+        rows.append(traffic_of(fleet, brief(name), name, members, link=Link(Kind.POOL, name)))
+    rows.sort(key=lambda row: math.inf if (rate := row.traffic.hit_rate) is None else rate)
+    head = (Piece(f"Prefix hit rate: {rate_text(every)}.", Style.STRONG), Piece(f" {rate_hint(every).rstrip('.')}."))
+    table = traffic_table(rows, "Pool", "traffic", "Traffic of the pools")
+    return Section(TRAFFIC, "Traffic", (Paragraph(head), *notes, table))
 
 
 def _alike(pools: Mapping[str, Sequence[Any]]) -> list[list[str]]:

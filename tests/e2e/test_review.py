@@ -32,7 +32,17 @@ page = Path(st.__file__).with_name("static") / "index.html"
 guard = edge.middleware(Options(), lambda: "127.0.0.1", page)
 app = st.App({main!r}, routes=server.routes(), middleware=[guard])
 """
-AGENDA = ["Status", "Fix plan", "New", "Findings", "Differences", "Capacity", "Unreachable or partial", "Suppressed"]
+AGENDA = [
+    "Status",
+    "Fix plan",
+    "New",
+    "Findings",
+    "Differences",
+    "Capacity",
+    "Traffic",
+    "Unreachable or partial",
+    "Suppressed",
+]
 MEETING = "&meeting=1"
 SIDEWAYS = "(e => e.scrollWidth - e.clientWidth)(document.querySelector('[data-testid=stMain]'))"
 TYPE_SIZE = "parseFloat(getComputedStyle(document.documentElement).fontSize)"

@@ -18,6 +18,7 @@ from dashboard.views.changes_text import what_happened
 from dashboard.views.review import AGENDA, review_report
 from tests.builders import SAME_KV, alike, document, down, engine, fleet, hashing, replica, story
 from tests.findings_builder import finding, suppression, with_findings
+from tests.used import with_traffic
 from tests.views.large_fleets import large
 from tests.views.walking import (
     anchors_led_to,
@@ -141,6 +142,21 @@ def test_pools_with_uneven_ranks_have_a_chart() -> None:
     assert (chart.title, chart.median) == ("chat: KV cache by DP rank, H100", 1_200_000)
     assert [bar.mark for bar in chart.bars] == ["−50%", "", "", ""]
     assert "Even ranks, no chart: even." in text_of(capacity)
+
+
+def test_pools_are_listed_with_their_hit_rates_the_lowest_first() -> None:
+    used = with_traffic(STORY, {"chat-70b": 0.62, "gemma-27b": 0.1})
+    shown, unread = (part(review_report(each), "traffic") for each in (used, STORY))
+    (table,) = tables_of([shown])
+
+    assert [(row[0].text, row[1].text) for row in table.rows[:3]] == [
+        ("gemma-27b", "10 %"),
+        ("chat-70b", "62 %"),
+        ("deepseek-v3/decode", "not read twice yet"),
+    ]
+    assert "Prefix hit rate: 45 %. 6.8 M of 15.0 M prompt tokens in 15 min." in text_of(shown)
+    assert "Prefix hit rates: not read twice yet." in text_of(unread)
+    assert not tables_of([unread])
 
 
 def test_a_fleet_without_data_is_not_called_clean() -> None:

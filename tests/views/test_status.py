@@ -7,6 +7,7 @@ from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
 from dashboard.config import Options, TrafficOptions
 from dashboard.config.load import ReloadStatus
 from dashboard.fleet import Failure, FailureKind, LabelConflict, ReceiverStatus, Source, SourceStatus
+from dashboard.fleet.traffic import Traffic
 from dashboard.views.blocks import Paragraph, Table, View, quiet_paragraph
 from dashboard.views.excluded import CREDENTIALS, PROVIDER
 from dashboard.views.status import ASK_EACH, status_report
@@ -143,7 +144,8 @@ def test_replicas_are_grouped_by_the_facts_that_are_missing_with_what_reveals_th
 def test_replicas_are_grouped_by_their_hit_rate_or_why_they_have_none() -> None:
     usual, off = document(), document({"cache_config.enable_prefix_caching": False})
     members = [*alike("chat", 4, usual), *alike("chat", 1, off, first=5), down("gone", pool="chat")]
-    rates = {"chat-01": 0.6, "chat-02": 0.5, "chat-03": traffic(0.5, requests=2), "chat-05": 0.0}
+    few = traffic(0.5, requests=2)
+    rates: dict[str, float | Traffic | None] = {"chat-01": 0.6, "chat-02": 0.5, "chat-03": few, "chat-05": 0.0}
     view = status_report(with_traffic(fleet(members, [usual, off]), rates), options=OPTIONS)
 
     assert "Counters of use are read every 1 min. Rates are of the last 15 min." in paragraphs(view)
