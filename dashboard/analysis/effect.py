@@ -6,6 +6,7 @@ rest does. Where either has not enough traffic there is none.
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from math import frexp
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
@@ -31,7 +32,7 @@ class Effect(NamedTuple):
     @property
     def prompt_share(self) -> float | None:
         """Return the share of the pool's prompt tokens that the affected replicas got, 0 to 1."""
-        own, other = self.affected.prompt_tokens, 0.0 if self.is_whole else self.rest.prompt_tokens
+        own, other = self.affected.prompt_tokens, self.rest.prompt_tokens
         return None if own is None or other is None else ratio(own, own + other)
 
     @property
@@ -65,7 +66,8 @@ class Effect(NamedTuple):
 
 def effect_of(fleet: Fleet, pool: str, replicas: Collection[str]) -> Effect:
     """Return what some replicas of a pool did beside the rest of it."""
-    members, chosen = [each.id for each in fleet.replicas if each.pool == pool], frozenset(replicas)
+    members = next((each.replicas for each in fleet.pools if each.name == pool), ())
+    chosen = frozenset(replicas)
     affected = [each for each in members if each in chosen]
     rest = [each for each in members if each not in chosen]
     return Effect(pool, fleet.traffic_of(affected), fleet.traffic_of(rest), is_whole=not rest)
@@ -89,11 +91,11 @@ def effects_of_cause(fleet: Fleet, cause: Cause, pool: str = "") -> tuple[Effect
     return effects_on(fleet, cause.replicas, sorted({each for each in known if each and pool in {"", each}}))
 
 
-def effect_in(fleet: Fleet, pool: str) -> Effect:
-    """Return what the replicas of a pool cost that have findings on prefix sharing."""
-    found = (each for each in fleet.inspection.findings if is_of_prefixes([each]))
-    affected = {replica for each in found if pool in each.pools for replica in each.replicas}
-    return effect_of(fleet, pool, affected)
+def effects_of_prefixes(fleet: Fleet) -> tuple[Effect, ...]:
+    """Return what the replicas with findings on prefix sharing cost, in each of their pools with traffic."""
+    found = [each for each in fleet.inspection.findings if is_of_prefixes([each])]
+    affected = {replica for each in found for replica in each.replicas}
+    return effects_on(fleet, affected, sorted({pool for each in found for pool in each.pools}))
 
 
 def is_of_prefixes(findings: Iterable[Finding]) -> bool:
@@ -112,9 +114,12 @@ def together(effects: Iterable[Effect]) -> Effect:
 
 
 def by_effect(fleet: Fleet, plan: Plan) -> Plan:
-    """Return a plan with the causes first whose replicas recompute the most; the others keep their order."""
-    found = {each.key: avoidable_of(fleet, each) for each in plan.causes}
-    return replace(plan, causes=tuple(sorted(plan.causes, key=lambda each: -(found[each.key] or 0.0))))
+    """Return a plan with the causes first whose replicas recompute the most.
+
+    Causes within a factor of two keep their order: nothing moves because a number changes a little.
+    """
+    found = {each.key: frexp(avoidable_of(fleet, each) or 0.0)[1] for each in plan.causes}
+    return replace(plan, causes=tuple(sorted(plan.causes, key=lambda each: -found[each.key])))
 
 
 def avoidable_of(fleet: Fleet, cause: Cause) -> float | None:

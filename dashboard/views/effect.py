@@ -7,9 +7,8 @@ from dashboard.analysis.causes import Cause
 from dashboard.analysis.effect import (
     Effect,
     avoidable_tokens,
-    dominant_of,
-    effect_in,
     effects_of_cause,
+    effects_of_prefixes,
     effects_on,
     is_of_prefixes,
     together,
@@ -20,7 +19,6 @@ from dashboard.rules.findings import Finding
 from dashboard.rules.sentences import capital
 from dashboard.views.blocks import Block, Cell, Column, Figure, Paragraph, Section, Table, quiet_paragraph
 from dashboard.views.finding_text import pools_of
-from dashboard.views.names import brief
 from dashboard.views.traffic import (
     FIRST_TOKEN,
     HIT_RATE,
@@ -46,28 +44,27 @@ def why_no_traffic(fleet: Fleet) -> str:
         return "not recorded at this time"
     if fleet.snapshot is not None:
         return "not in this snapshot"
-    return "saved answers have no rates" if fleet.is_saved_answers else "not read twice yet"
+    if fleet.is_saved_answers:
+        return "saved answers have no rates"
+    return "not read twice yet" if fleet.traffic_window else "traffic is off (option traffic)"
 
 
 def traffic_figures(fleet: Fleet, rates_link: Link | None = None) -> tuple[Figure, Figure]:
     """Return the prefix hit rate of a fleet, and the estimate of what its findings on prefix sharing cost."""
     if why := why_no_traffic(fleet):
         return (Figure("Prefix hit rate", "unknown", why), Figure(ESTIMATE, "unknown", why))
-    replicas = [each.id for each in fleet.replicas]
-    every = fleet.traffic_of(replicas)
+    every = fleet.traffic_of(each.id for each in fleet.replicas)
     rate = every.hit_rate
     if rate is None:
         hits = Figure("Prefix hit rate", "unknown", missing_word(every))
     else:
-        note = f"{short(every.queries)} prompt tokens in {duration(every.seconds)}"
-        if most := dominant_of(fleet, replicas):
-            note = f"{note} · {brief(fleet.names[most[0]])} has {share(most[1])} of them"
-        hits = Figure("Prefix hit rate", share(rate), note, link=rates_link)
+        window = f"{short(every.queries)} prompt tokens in {duration(every.seconds)}"
+        hits = Figure("Prefix hit rate", share(rate), window, link=rates_link)
     return hits, _recomputed(fleet)
 
 
 def _recomputed(fleet: Fleet) -> Figure:
-    effects = [each for pool in fleet.pools if (each := effect_in(fleet, pool.name)).affected.seconds]
+    effects = effects_of_prefixes(fleet)
     tokens = avoidable_tokens(effects)
     if tokens is None:
         if not is_of_prefixes(fleet.inspection.findings):
@@ -96,7 +93,7 @@ def cause_text(fleet: Fleet, cause: Cause, pool: str = "", *, is_whole: bool = F
     both, pools = together(effects), "the pool" if len(effects) == 1 else "their pools"
     rest = f"no other replica in {pools}" if both.is_whole else f"rest of {pools} {rate_text(both.rest)}"
     measured = f"Prefix hit rate {rate_text(both.affected)}; {rest}."
-    if is_whole:
+    if is_whole and not both.is_whole:
         return f"{measured} {_estimate_text(effects)}"
     tokens = avoidable_tokens(effects)
     return f"{measured} {per_minute(tokens)} recomputed (estimate)." if tokens else measured
@@ -143,7 +140,8 @@ def _estimate_text(effects: Sequence[Effect]) -> str:
     """Return the estimate with its inputs and its assumption, or why there is none."""
     tokens, only = avoidable_tokens(effects), effects[0]
     if tokens is None:
-        missing = only.missing if len(effects) == 1 else "In no pool both sides have a hit rate."
+        several = "In no pool both these replicas and the rest have a hit rate."
+        missing = only.missing if len(effects) == 1 else several
         return f"{ESTIMATE}: unknown. {missing}"
     if not tokens:
         return f"{ESTIMATE}: none. Their hit rate is not below that of the rest."

@@ -62,37 +62,33 @@ TOPICS: Mapping[str, tuple[str, str]] = {  # of each page: the question that it 
         (
             "The number is the share of replicas that share prefixes with their pool. A cause of the fix plan opens "
             "with its patch, the text for a ticket, and how to accept it. The map has a cell for each replica by its "
-            "worst finding: Tab, arrow keys, Enter. A click on a column title sorts the pools."
+            "worst finding or its prefix hit rate: Tab, arrow keys, Enter. The estimate of recomputed tokens assumes "
+            "equal prompts. A click on a column title sorts the pools."
         ),
     ),
     pages.FINDINGS: (
         "What is wrong, on which replicas, with which effect and fix?",
         (
-            "A finding has its evidence, remedy, rule, and the form to accept it until a date. With a history it has "
-            "its age, and New keeps what came in the last hour, 24 h or 7 days. The lists below have the rules that "
-            "passed, were skipped (with the reason) or do not apply."
+            "A finding has its measured effect, evidence, remedy, rule, and the form to accept it until a date. With a "
+            "history it has its age, and New keeps what came in the last hour, 24 h or 7 days. The lists below have "
+            "the rules that passed, were skipped (with the reason) or do not apply."
         ),
     ),
     pages.COMPARE: (
         "Which settings differ within a pool, and can its replicas share prefixes?",
         (
-            "A column is a cohort or a replica, the reference is first. A click on a value shows its replicas, its "
-            "origin and what vLLM declares. Plan the fix lists the causes of the pool: what to paste, and what it ends."
+            "A column is a cohort or a replica, the reference is first. The first rows are its traffic. A click on a "
+            "value shows its replicas, its origin and what vLLM declares. Plan the fix lists the causes of the pool: "
+            "what to paste, and what it ends."
         ),
     ),
     pages.CAPACITY: (
         "How much KV cache do each rank, GPU and pool have?",
-        (
-            "Hatched bars are upper bounds, inner bars the KV cache in use. A rank that is short has its memory by "
-            "part next to the median engine."
-        ),
+        "Hatched bars are upper bounds. A rank that is short has its memory by part next to the median engine.",
     ),
     pages.REPLICAS: (
         "Which replicas exist, and what does each of them report?",
-        (
-            "A click on a name opens the replica; ticks compare up to 12. A replica that is down opens on its probes. "
-            "Filter has the columns: hit rate, requests, time to first token, preemptions."
-        ),
+        "A click on a name opens the replica; ticks compare up to 12. A replica that is down opens on its probes.",
     ),
     pages.SETTINGS: (
         "What value does any setting have, on every replica of the fleet?",
@@ -110,7 +106,7 @@ TOPICS: Mapping[str, tuple[str, str]] = {  # of each page: the question that it 
         ),
     ),
     pages.TIMELINE: (
-        "When did cohorts form, what restarted, and how did hit rates change?",
+        "When did cohorts form, and what restarted?",
         "A click on a time or a mark opens the page as it was then. Dragging selects a range for Changes.",
     ),
     pages.CHANGES: (

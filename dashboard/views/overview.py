@@ -109,7 +109,7 @@ def _map_text(fleet: Fleet, chosen: Mapping[str, str]) -> Text:
         missing = "; the history has no hit rates of replicas" if chosen[pages.MAP] else ""
         return (Piece(f"{cell}worst finding{missing} "),)
     if chosen[pages.MAP]:
-        missing = f" ({why})" if why else ""
+        missing = f": {why}" if why else ""
         link = _with(chosen, pages.MAP, "")
         return (Piece(f"{cell}prefix hit rate{missing} "), Piece("by worst finding", link=link))
     offered = () if why else (Piece("by prefix hit rate", link=_with(chosen, pages.MAP, BY_RATE)),)

@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from dashboard import __version__, service
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.effect import Effect, avoidable_tokens, effect_in
+from dashboard.analysis.effect import Effect, avoidable_tokens, effects_of_prefixes
 from dashboard.capacity.sums import capacity_of
 from dashboard.compare import SharingCounts, sum_counts
 from dashboard.fleet import Replica, ReplicaState
@@ -212,10 +212,11 @@ def _traffic_metrics(fleet: Fleet, label: Callable[[str | None], str], clusters:
     effects: dict[str, list[Effect]] = defaultdict(list)
     for pool in fleet.pools:
         name = label(pool.name)
-        effects[name].append(effect_in(fleet, pool.name))
         for place, cohort in enumerate(pool.cohorts):
             is_other = name == OTHER_POOLS or place >= MAX_COHORTS
             members[name, OTHER_COHORTS if is_other else cohort.letter] += cohort.replicas
+    for effect in effects_of_prefixes(fleet):
+        effects[label(effect.pool)].append(effect)
     text = "Tokens of prompts of a cohort that its prefix caches had, of those that were looked up in the window."
     ratio = _family("pool_prefix_hit_ratio", text, *POOL, "cohort")
     text = "Tokens of prompts of a cohort that were looked up in prefix caches, for weighted sums of hit ratios."

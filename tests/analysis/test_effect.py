@@ -9,9 +9,8 @@ from dashboard.analysis.effect import (
     avoidable_tokens,
     by_effect,
     dominant_of,
-    effect_in,
-    effect_of,
     effects_of_cause,
+    effects_of_prefixes,
     effects_on,
     together,
 )
@@ -68,14 +67,6 @@ def test_pools_without_estimate_leave_the_sum_to_the_others() -> None:
     without = Effect("code", AFFECTED, Traffic())
     assert avoidable_tokens([Effect("chat", AFFECTED, REST), without]) == pytest.approx(2e5 * 0.5 / 15)
     assert avoidable_tokens([without]) is None
-
-
-def test_all_replicas_of_a_pool_got_all_of_its_prompts() -> None:
-    members = alike("chat", 2, document())
-    built = with_traffic(fleet(members, [document()]), {}, 0.5)
-
-    assert effect_of(built, "chat", [each.id for each in members]).prompt_share == 1
-    assert effect_of(fleet(members, [document()]), "chat", [each.id for each in members]).prompt_share is None
 
 
 def test_a_process_with_two_addresses_counts_once_and_each_address_has_its_traffic() -> None:
@@ -142,5 +133,5 @@ def test_a_cause_is_measured_in_each_of_its_pools_or_in_one(split: Fleet) -> Non
 
 
 def test_what_a_pool_recomputes_counts_each_replica_with_findings_on_prefixes_once(split: Fleet) -> None:
-    effect = effect_in(split, "chat-70b")
+    effect = next(each for each in effects_of_prefixes(split) if each.pool == "chat-70b")
     assert effect.affected.queries == pytest.approx(2 * PROMPT_TOKENS)

@@ -118,7 +118,9 @@ def test_in_no_pool_both_sides_have_a_hit_rate() -> None:
     built = fleet([*alike("chat", 2, document()), *alike("code", 2, document())], [document()])
     used = with_traffic(built, {"chat-01": 0.1, "code-01": 0.1})
 
-    assert texts(used, finding(used, ["chat-01", "code-01"]))[1][0].endswith("In no pool both sides have a hit rate.")
+    assert texts(used, finding(used, ["chat-01", "code-01"]))[1][0].endswith(
+        "In no pool both these replicas and the rest have a hit rate."
+    )
 
 
 def test_a_cause_has_the_measured_effect_in_its_second_line_and_whole_with_its_changes(used: Fleet) -> None:
@@ -158,7 +160,8 @@ def test_the_head_has_the_hit_rate_of_the_fleet_and_what_is_recomputed(used: Fle
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({}, "not read twice yet"),
+        ({"traffic_window": 900.0}, "not read twice yet"),
+        ({}, "traffic is off (option traffic)"),
         ({"past": PastTime(NOW)}, "not recorded at this time"),
         ({"snapshot": "0123456789"}, "not in this snapshot"),
     ],
@@ -224,7 +227,7 @@ def test_the_map_and_the_plan_offer_their_other_order_where_there_is_traffic(dem
     assert "by prefix hit rate" in note_of(used, MAP)
     assert "by worst finding" in note_of(used, MAP, colouring=BY_RATE)
     assert "hit rate" not in note_of(demo_fleet, MAP)
-    assert "prefix hit rate (not read twice yet)" in note_of(demo_fleet, MAP, colouring=BY_RATE)
+    assert "prefix hit rate: traffic is off (option traffic)" in note_of(demo_fleet, MAP, colouring=BY_RATE)
     assert "by measured effect" in note_of(used, PLAN)
     assert "by tokens recomputed (estimate)" in note_of(used, PLAN, order=BY_EFFECT)
     assert "measured" not in note_of(demo_fleet, PLAN)
@@ -285,10 +288,3 @@ def test_an_export_of_compare_has_the_traffic_of_cohorts_as_a_table(used: Fleet)
 
     assert "Traffic of chat-70b" in text
     assert "| **B**  | 4 % | 6 % |" in text
-
-
-def test_the_replica_that_decides_the_rate_of_the_fleet_is_named() -> None:
-    members = alike("chat", 3, document())
-    built = with_traffic(fleet(members, [document()]), {members[1].id: traffic(0.1, requests=3000)}, 0.62)
-
-    assert figures(built)[0][1].endswith(f" · {members[1].name} has 83 % of them")
