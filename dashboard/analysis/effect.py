@@ -32,7 +32,7 @@ class Effect(NamedTuple):
     @property
     def prompt_share(self) -> float | None:
         """Return the share of the pool's prompt tokens that the affected replicas got, 0 to 1."""
-        own, other = self.affected.prompt_tokens, self.rest.prompt_tokens
+        own, other = self.affected.prompt_tokens, 0.0 if self.is_whole else self.rest.prompt_tokens
         return None if own is None or other is None else ratio(own, own + other)
 
     @property

@@ -87,11 +87,11 @@ class DemoProcess:
 
     def counters(self, now: float) -> dict[str, bytes]:
         """Return the counters and gauges of each engine; those of the first have names without a prefix."""
-        replica, uptime = self.replica, max(now - self.started_at, 0.0)
-        values: dict[str, float] = {"cpu_seconds": round(40 + uptime / 3, 2)}
+        now = max(now, self.started_at)
+        values: dict[str, float] = {"cpu_seconds": round(40 + (now - self.started_at) / 3, 2)}
         load = 0.0
         for index, engine in enumerate(self.loads):
-            counts = engine.counts(uptime, replica.draw(f"running {index} {int(now)}", 100) / 100)
+            counts = engine.counts(self.started_at, now, self.replica.draw(f"running {index} {int(now)}", 100) / 100)
             values |= {engine_slot(index, name): value for name, value in counts.items()}
             load += counts["running"]
         counted = {name: _number(value).encode() for name, value in values.items()}

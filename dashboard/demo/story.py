@@ -53,7 +53,9 @@ GEMMA = Workload(
     router="approximate",
 )
 REASONING = (Prefixes(0.4, 12, 9000, 1200), Prefixes(0.4, 40, 3000, 800), Prefixes(0.2, 200, 12_000, 900))
-PREFILL = Workload(per_minute=80, prefixes=REASONING, prefill_tokens_per_second=12_000, engines=4)
+PREFILL = Workload(
+    per_minute=80, prefixes=REASONING, seconds_per_output_token=0.5, prefill_tokens_per_second=12_000, engines=4
+)
 # Running requests fill 9 tenths of the KV cache of a decode rank: one with less has too little.
 DECODE = Workload(
     per_minute=40,

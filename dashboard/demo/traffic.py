@@ -5,6 +5,7 @@ All of it follows from the engine's configuration and age, so nothing runs betwe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -16,6 +17,7 @@ GIB = 1024**3
 MAX_BUSY = 0.9  # share of its time for prefill up to which the wait for other prefills grows
 REQUEST_SECONDS = 0.03  # to the first token, besides prefill
 TRANSFERRED_PER_SECOND = 400_000  # tokens of a KV transfer
+SHORTEST_WAVE_SECONDS, SWING = 7200, 0.25  # between two peaks of a kind of request; share by which it grows
 SPREAD_PERCENT = 5  # by which engines of a pool differ in each kind of request
 
 
@@ -34,6 +36,11 @@ class _Kind(NamedTuple):
     kept: float
     loaded: float
 
+    def swung(self, time: float) -> float:
+        """Return a time that now runs faster, now slower: requests come and go in waves."""
+        turn = 2 * math.pi / (SHORTEST_WAVE_SECONDS + self.prompt_tokens)  # not the same for all kinds
+        return time + SWING / turn * math.sin(turn * time)
+
 
 class EngineLoad(NamedTuple):
     """What one engine is asked for. `wanted` is the share of its KV cache that `running` requests would take.
@@ -51,14 +58,14 @@ class EngineLoad(NamedTuple):
     busy: float
     wait_seconds: float
 
-    def counts(self, seconds: float, wobble: float = 0.5) -> dict[str, float]:
-        """Return what the engine counted in its first `seconds`, and its gauges, by names as those of EngineCounts.
+    def counts(self, started_at: float, now: float, wobble: float) -> dict[str, float]:
+        """Return what the engine counted since its start, and its gauges, by names as those of EngineCounts.
 
-        Gauges move with `wobble`, 0 to 1.
+        Times are in seconds since 1970. Gauges move with `wobble`, 0 to 1.
         """
         requests = prompt = hits = external = 0
         for kind in self.kinds:
-            number = int(seconds * kind.per_second)
+            number = int((kind.swung(now) - kind.swung(started_at)) * kind.per_second)
             returned = max(number - kind.first, 0)
             found = int(returned * kind.kept)
             requests += number

@@ -7,6 +7,7 @@ from dashboard.analysis.causes import Cause
 from dashboard.analysis.effect import (
     Effect,
     avoidable_tokens,
+    dominant_of,
     effects_of_cause,
     effects_of_prefixes,
     effects_on,
@@ -19,6 +20,7 @@ from dashboard.rules.findings import Finding
 from dashboard.rules.sentences import capital
 from dashboard.views.blocks import Block, Cell, Column, Figure, Paragraph, Section, Table, quiet_paragraph
 from dashboard.views.finding_text import pools_of
+from dashboard.views.names import brief
 from dashboard.views.traffic import (
     FIRST_TOKEN,
     HIT_RATE,
@@ -53,13 +55,16 @@ def traffic_figures(fleet: Fleet, rates_link: Link | None = None) -> tuple[Figur
     """Return the prefix hit rate of a fleet, and the estimate of what its findings on prefix sharing cost."""
     if why := why_no_traffic(fleet):
         return (Figure("Prefix hit rate", "unknown", why), Figure(ESTIMATE, "unknown", why))
-    every = fleet.traffic_of(each.id for each in fleet.replicas)
+    replicas = [each.id for each in fleet.replicas]
+    every = fleet.traffic_of(replicas)
     rate = every.hit_rate
     if rate is None:
         hits = Figure("Prefix hit rate", "unknown", missing_word(every))
     else:
-        window = f"{short(every.queries)} prompt tokens in {duration(every.seconds)}"
-        hits = Figure("Prefix hit rate", share(rate), window, link=rates_link)
+        note = f"{short(every.queries)} prompt tokens in {duration(every.seconds)}"
+        if most := dominant_of(fleet, replicas):
+            note = f"{note} · {brief(fleet.names[most[0]])} has {share(most[1])} of them"
+        hits = Figure("Prefix hit rate", share(rate), note, link=rates_link)
     return hits, _recomputed(fleet)
 
 

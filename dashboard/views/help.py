@@ -84,11 +84,17 @@ TOPICS: Mapping[str, tuple[str, str]] = {  # of each page: the question that it 
     ),
     pages.CAPACITY: (
         "How much KV cache do each rank, GPU and pool have?",
-        "Hatched bars are upper bounds. A rank that is short has its memory by part next to the median engine.",
+        (
+            "Hatched bars are upper bounds, inner bars the KV cache in use. A rank that is short has its memory by "
+            "part next to the median engine."
+        ),
     ),
     pages.REPLICAS: (
         "Which replicas exist, and what does each of them report?",
-        "A click on a name opens the replica; ticks compare up to 12. A replica that is down opens on its probes.",
+        (
+            "A click on a name opens the replica; ticks compare up to 12. A replica that is down opens on its probes. "
+            "Filter has the columns: hit rate, requests, time to first token, preemptions."
+        ),
     ),
     pages.SETTINGS: (
         "What value does any setting have, on every replica of the fleet?",
@@ -106,7 +112,7 @@ TOPICS: Mapping[str, tuple[str, str]] = {  # of each page: the question that it 
         ),
     ),
     pages.TIMELINE: (
-        "When did cohorts form, and what restarted?",
+        "When did cohorts form, what restarted, and how did hit rates change?",
         "A click on a time or a mark opens the page as it was then. Dragging selects a range for Changes.",
     ),
     pages.CHANGES: (

@@ -9,6 +9,7 @@ from dashboard.analysis.effect import (
     avoidable_tokens,
     by_effect,
     dominant_of,
+    effect_of,
     effects_of_cause,
     effects_of_prefixes,
     effects_on,
@@ -67,6 +68,14 @@ def test_pools_without_estimate_leave_the_sum_to_the_others() -> None:
     without = Effect("code", AFFECTED, Traffic())
     assert avoidable_tokens([Effect("chat", AFFECTED, REST), without]) == pytest.approx(2e5 * 0.5 / 15)
     assert avoidable_tokens([without]) is None
+
+
+def test_all_replicas_of_a_pool_got_all_of_its_prompts() -> None:
+    members = alike("chat", 2, document())
+    built = with_traffic(fleet(members, [document()]), {}, 0.5)
+
+    assert effect_of(built, "chat", [each.id for each in members]).prompt_share == 1
+    assert effect_of(fleet(members, [document()]), "chat", [each.id for each in members]).prompt_share is None
 
 
 def test_a_process_with_two_addresses_counts_once_and_each_address_has_its_traffic() -> None:

@@ -288,3 +288,10 @@ def test_an_export_of_compare_has_the_traffic_of_cohorts_as_a_table(used: Fleet)
 
     assert "Traffic of chat-70b" in text
     assert "| **B**  | 4 % | 6 % |" in text
+
+
+def test_the_replica_that_decides_the_rate_of_the_fleet_is_named() -> None:
+    members = alike("chat", 3, document())
+    built = with_traffic(fleet(members, [document()]), {members[1].id: traffic(0.1, requests=3000)}, 0.62)
+
+    assert figures(built)[0][1].endswith(f" · {members[1].name} has 83 % of them")

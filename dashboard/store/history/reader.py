@@ -212,7 +212,9 @@ class HistoryReader:
         """Return the traffic of each pool in the day before a time."""
         with self._database.read() as connection, connection.begin():
             found = traffic_of_day(connection, at)
-            most = {pool: max(own, key=lambda each: own[each].prompt_tokens or 0) for pool, own in found.items()}
+            most = {
+                pool: max(sorted(own), key=lambda each: own[each].prompt_tokens or 0) for pool, own in found.items()
+            }
             documents = read_settings(connection, at, list(most.values()))
         return {pool: UsualTraffic(summed(own.values()), documents.get(most[pool])) for pool, own in found.items()}
 
