@@ -39,8 +39,8 @@ def poll_fleet(
     targets = tuple(targets)
     if not all(isinstance(target, str) for target in targets):
         raise TypeError("targets: expected addresses as strings, such as 'http://10.0.0.1:8000'")
-    if traffic_seconds is not None and not 0 < traffic_seconds <= LONGEST_TRAFFIC.total_seconds():
-        raise OptionsError("traffic_seconds: expected a number above 0, at most a day")
+    if traffic_seconds is not None and not 1 <= traffic_seconds <= LONGEST_TRAFFIC.total_seconds():
+        raise OptionsError("traffic_seconds: expected 1 to 86,400")
     options = load_options(None if config is None else Path(config))
     also_redact(options.redact.names, options.redact.patterns)
     try:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,11 @@ def page_after(reads: int) -> bytes:
         assert sample
         page = page.replace(sample[0], f"{sample[1]} {float(sample[2]) + reads * more}")
     return page.encode()
+
+
+def without_hits(reads: int) -> bytes:
+    """The page of a server with the same requests that finds none of their tokens."""
+    return page_after(reads).replace(f"{float(1536 + reads * A_READ['prefix_cache_hits'])}".encode(), b"1536.0")
 
 
 @pytest.fixture
@@ -74,6 +79,40 @@ def test_check_keeps_its_exit_codes(busy: HostileServer) -> None:
     assert last_line(done) == "exit 0: no findings; 1 of 1 answered; --fail-on critical."
 
 
+def test_check_evaluates_the_rules_on_traffic_with_it_and_skips_them_with_a_reason_without(busy: HostileServer) -> None:
+    busy.replica("b")
+    busy.replica("c")
+    for name, page in (("b", page_after), ("c", without_hits)):
+
+        async def counted(exchange: Exchange, name: str = name, page: Callable[[int], bytes] = page) -> None:
+            await exchange.reply(page(busy.paths(name).count("/metrics")))
+
+        busy.routes[f"/{name}/metrics"] = counted
+    addresses = [f"{busy.address}/{each}" for each in "abc"]
+    twice, once = (
+        json.loads(run("check", *addresses, *more, "--format", "json").stdout) for more in (("--traffic", "1s"), ())
+    )
+
+    (low,) = (each for each in twice["findings"] if each["rule"] == "EF-01")
+    assert [each["replica"] for each in low["replicas"]] == [f"{busy.address}/c"]
+    assert low["effect"][0]["rest"]["prefix_hit_rate"] == 0.75
+    assert {each["rule"] for each in once["findings"]} == {each["rule"] for each in twice["findings"]} - {"EF-01"}
+    (skipped,) = (each for each in once["outcomes"] if each["rule"] == "EF-01")
+    assert skipped["kind"] == "skipped"
+    assert skipped["reason"].startswith("No counters were read twice.")
+
+
+def test_all_replicas_have_about_the_same_window(busy: HostileServer) -> None:
+    """A poll of the dashboard is spread over seconds: of a short time these would be a large part."""
+    for number in range(20):
+        busy.replica(f"r{number}")
+    done = run("poll", *(f"{busy.address}/r{each}" for each in range(20)), "--traffic", "1s", "--format", "json")
+    windows = [each["window_seconds"] for each in json.loads(done.stdout)["traffic"]]
+
+    assert len(windows) == 20
+    assert max(windows) - min(windows) < 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
@@ -88,15 +127,15 @@ def test_a_wrong_period_is_one_sentence(arguments: list[str], why: str) -> None:
     assert_wrong_usage(run("check", *arguments), why)
 
 
-@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 1e9])
+@pytest.mark.parametrize("seconds", [0, 0.5, -1, float("nan"), float("inf"), 1e9])
 def test_the_api_refuses_a_wait_that_is_none(seconds: float) -> None:
-    with pytest.raises(OptionsError, match="traffic_seconds: expected a number above 0, at most a day"):
+    with pytest.raises(OptionsError, match="traffic_seconds: expected 1 to 86,400"):
         poll_fleet(["http://127.0.0.1:1"], traffic_seconds=seconds)
 
 
 def test_the_documented_example_of_hit_rates_runs(busy: HostileServer) -> None:
     (example,) = (each for each in code_blocks(docs_page("dataframes"), "python") if "traffic_seconds" in each)
-    example = example.replace('"http://h1:8000", "http://h2:8000"', f'"{busy.address}/a"').replace("60", "0.1")
+    example = example.replace('"http://h1:8000", "http://h2:8000"', f'"{busy.address}/a"').replace("60", "1")
     printed = printed_by(example)
 
     assert "A         0.75\n" in printed

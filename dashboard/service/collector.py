@@ -27,7 +27,7 @@ from dashboard.analysis.lifecycle import with_lives
 from dashboard.analysis.plan import planned
 from dashboard.analysis.symptoms import with_symptoms
 from dashboard.compare.cohorts import all_letters
-from dashboard.config import EVERY_POLL, NO_TRAFFIC, Options, policy_of
+from dashboard.config import EVERY_POLL, Options, policy_of
 from dashboard.config.load import OptionsFiles
 from dashboard.config.rules import load_suppressions
 from dashboard.fleet import NO_LETTERS, RouterConfig, Snapshot, SourceStatus
@@ -82,7 +82,8 @@ def poll_once(
     returns after some time, targets are listed and polled again then: the fleet has the traffic of that time. `found`
     is of `discover_once` with EVERY_POLL then.
     """
-    poller = DigestPoller(options.poll, traffic=NO_TRAFFIC if wait is None else EVERY_POLL)
+    at_once = options.poll.model_copy(update={"interval_seconds": 1.0})  # else windows differ by the spread of a poll
+    poller = DigestPoller(options.poll) if wait is None else DigestPoller(at_once, traffic=EVERY_POLL)
 
     async def poll() -> tuple[tuple[Snapshot, ...], tuple[RouterConfig, ...]]:
         reader = RouterReader(options.routers, options.poll)
