@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet, by_pool
@@ -10,13 +11,31 @@ from dashboard.analysis.lifecycle import parameters
 from dashboard.fleet import Replica
 from dashboard.fleet.history import Symptom
 from dashboard.fleet.traffic import Traffic
-from dashboard.rules.effect.symptoms import HIT_RATE, REQUESTS, Numbers, PoolTraffic, low_hit_rates, without_requests
+from dashboard.rules.effect.symptoms import (
+    EXTERNAL,
+    HIT_RATE,
+    POOL_HIT_RATE,
+    PREEMPTIONS,
+    REQUESTS,
+    WAITING,
+    Numbers,
+    PoolTraffic,
+    busier,
+    fallen_hit_rate,
+    low_hit_rates,
+    without_external_hits,
+    without_requests,
+)
 from dashboard.rules.policy import FleetData
 
 # What is measured, by which rule, and how.
 MEASURES: Mapping[str, tuple[str, Callable[..., Mapping[str, Numbers]]]] = {
     HIT_RATE: ("EF-01", low_hit_rates),
     REQUESTS: ("EF-02", without_requests),
+    PREEMPTIONS: ("EF-03", partial(busier, name="preemptions")),
+    WAITING: ("EF-03", partial(busier, name="waiting")),
+    POOL_HIT_RATE: ("EF-04", fallen_hit_rate),
+    EXTERNAL: ("EF-05", without_external_hits),
 }
 # Windows after which a symptom ends without a whole one: the replica answers, and reports no counters any more.
 LONGEST = 2
@@ -58,7 +77,10 @@ class SymptomWatch:
 
     def _add_traffic(self, read: FleetData, at: datetime) -> None:
         members = by_pool(read.replicas)
-        pools = {name: PoolTraffic(own, read.traffic, read.traffic_window) for name, own in members.items()}
+        pools = {
+            name: PoolTraffic(own, read.traffic, read.traffic_window, read.usual.get(name))
+            for name, own in members.items()
+        }
         whole = {name for name, each in pools.items() if each.engines}.union(*(each.engines for each in pools.values()))
         shown = dict(_symptoms(read, pools, at))
         kept = {}
@@ -86,9 +108,9 @@ def _symptoms(
     """Yield what this window shows, by measure and replica."""
     for measure, (rule, numbers) in MEASURES.items():
         limits = parameters(read.policy, rule)
-        for pool in pools.values():
+        for name, pool in pools.items():
             for replica, (own, others, rank) in numbers(pool, **limits).items():
-                yield (measure, replica), Symptom(own, others, read.traffic_window, at, rank)
+                yield (measure, replica or name), Symptom(own, others, read.traffic_window, at, rank)
 
 
 def _is_over(seen: _Seen, replica: Replica | None, at: datetime, window: float, *, is_whole: bool) -> bool:

@@ -148,7 +148,9 @@ def _with_traffic(subjects: Sequence[PoolSubject], fleet: FleetData, findings: I
     pools = []
     for each in subjects:
         own = copy(each)  # it reads the same replicas
-        own.traffic = PoolTraffic(each.members, fleet.traffic, fleet.traffic_window).coverage
+        usual = fleet.usual.get(each.name)
+        own.traffic = PoolTraffic(each.members, fleet.traffic, fleet.traffic_window, usual).coverage
+        own.usual = usual.document if usual else None
         own.symptoms = shown[each.name]
         own.findings = tuple(by_pool[each.name])
         pools.append(own)
@@ -342,7 +344,8 @@ def _rollout_of(draft: Draft, subject: Subject) -> Rollout | None:
 
 def _id(outcome: Outcome, draft: Draft) -> str:
     """Return an id that is the same in every poll while rule, subject and values, or without values replicas, are."""
-    what = repr(own_values(draft) or sorted(draft.replicas))
+    measured = dict.fromkeys(each.path for each in draft.evidence if each.path.startswith(OF_TRAFFIC))
+    what = repr(own_values(draft) or [*measured, *sorted(draft.replicas)])
     return hashlib.sha256(repr((outcome.rule, outcome.subject, what)).encode()).hexdigest()[:ID_DIGITS]
 
 

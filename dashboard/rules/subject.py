@@ -50,7 +50,7 @@ class TrafficCoverage(NamedTuple):
 
     They were `counted` for all of it, except the ids in `silent`: `rated` with enough for a hit rate, `busy` with
     enough requests, `external` with enough for a hit rate of a connector. `was_read`: any counter of the fleet was read
-    twice.
+    twice. `has_usual`: the hit rate of the pool's last day is known.
     """
 
     window: float = 0.0
@@ -60,6 +60,7 @@ class TrafficCoverage(NamedTuple):
     rated: int = 0
     busy: int = 0
     external: int = 0
+    has_usual: bool = False
 
 
 NOTHING_COUNTED = TrafficCoverage()
@@ -73,7 +74,7 @@ class PoolSubject:
     `all_replicas` includes the others. A value that is absent, unsupported, redacted or unknown is not reported.
     `copies` are members with the settings of another replica: their digests are equal. `stalled` is a rollout that
     stands still, in place of `rollout`. For rules on traffic only: `traffic`, `symptoms` by measure and replica, and
-    the `findings` of all other rules.
+    the `findings` of all other rules; `usual` are the settings with most traffic in the last day.
     """
 
     pool: Pool
@@ -88,6 +89,7 @@ class PoolSubject:
     traffic: TrafficCoverage = NOTHING_COUNTED
     symptoms: Mapping[str, Mapping[str, Symptom]] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
+    usual: Document | None = None
     members: tuple[Replica, ...] = field(init=False)
     copies: frozenset[str] = field(init=False)
     _ids: tuple[str, ...] = field(init=False)  # of the members, sorted
@@ -123,7 +125,7 @@ class PoolSubject:
     def inputs(self) -> tuple[object, ...]:
         """Return what rules use of the pool besides its replicas. Equal ids of documents have equal settings."""
         settings = (self.pool, self.domain, self.ignore, self.rollout, self.baseline, self.recent, self.stalled)
-        return (*settings, self.traffic, self.symptoms, self.findings)
+        return (*settings, self.traffic, self.symptoms, self.findings, self.usual)
 
     @property
     def name(self) -> str:

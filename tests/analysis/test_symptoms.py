@@ -8,8 +8,8 @@ from typing import Any
 from dashboard.analysis.assembly import Fleet, assemble, inspected
 from dashboard.analysis.flapping import Watch
 from dashboard.analysis.plan import plan_of
-from dashboard.analysis.symptoms import SymptomWatch
-from dashboard.fleet.history import RecentEvents, Symptom
+from dashboard.analysis.symptoms import SymptomWatch, with_symptoms
+from dashboard.fleet.history import RecentEvents, Symptom, UsualTraffic
 from dashboard.fleet.traffic import Traffic
 from dashboard.rules.domain import PoolDeclaration, Router
 from dashboard.rules.findings import Finding, OutcomeKind, Severity
@@ -19,7 +19,7 @@ from tests.analysis.whatif.pools import pool_of
 from tests.builders import NOW
 
 WINDOW = 15  # minutes
-RATE = "traffic.prefix_hit_rate"
+RATE, POOL_RATE = "traffic.prefix_hit_rate", "traffic.pool_prefix_hit_rate"
 ODD = builders.replica("chat-9").id
 CACHING = "cache_config.enable_prefix_caching"
 ROUTED = Policy({"*": PoolDeclaration(router=Router.APPROXIMATE)})
@@ -31,8 +31,9 @@ def used(hits: float, minutes: float = WINDOW, requests: float = 500) -> Traffic
 
 def pool(odd: float | None, minutes: float = WINDOW, odd_minutes: float | None = None, **fields: Any) -> Fleet:
     """Four replicas: three find 62 % of their tokens, chat-9 these hits; None: it was not read twice."""
+    usual_hits = fields.pop("usual_hits", 620_000)
     read = pool_of(fields.pop("settings", {}), fields.pop("usual", {}), **fields)
-    traffic = {each.id: {0: used(620_000, minutes)} for each in read.replicas if each.id != ODD}
+    traffic = {each.id: {0: used(usual_hits, minutes)} for each in read.replicas if each.id != ODD}
     if odd is not None:
         traffic[ODD] = {0: used(odd, minutes if odd_minutes is None else odd_minutes)}
     return replace(read, traffic=traffic, traffic_window=60.0 * WINDOW)
@@ -54,8 +55,7 @@ def low(read: Fleet) -> Finding:
 
 def shown(read: Fleet) -> Fleet:
     """The fleet with what its traffic shows at once."""
-    recent = RecentEvents(symptoms=SymptomWatch().add_poll(read, NOW))
-    return assemble(replace(read, recent=recent), NOW)
+    return assemble(with_symptoms(read, NOW), NOW)
 
 
 def test_it_begins_with_the_first_whole_window() -> None:
@@ -141,6 +141,28 @@ def test_it_ends_with_its_replica_and_with_the_option() -> None:
 
     assert watched({0: pool(0), 1: gone}) == [Symptom(0.0, 0.62, 900.0, NOW), None]
     assert watched({0: pool(0), 1: replace(pool(0), traffic_window=0.0)})[1] is None
+
+
+def test_a_fallen_rate_of_a_pool_lasts_until_a_whole_window_is_without_it() -> None:
+    usual = {"chat": UsualTraffic(Traffic(86_400, queries=1e7, hits=9e6, requests=9_000))}
+    low_pool, well = (replace(pool(0, usual_hits=hits), usual=usual) for hits in (100_000, 800_000))
+    watch = SymptomWatch()
+    found = [
+        watch.add_poll(read, NOW + minute * timedelta(minutes=1)).get(POOL_RATE, {})
+        for minute, read in ((0, low_pool), (1, well), (15, replace(well, traffic=pool(1, usual_hits=800_000).traffic)))
+    ]
+
+    assert [[*each] for each in found] == [["chat"], ["chat"], []]
+    shown = assemble(replace(low_pool, recent=RecentEvents(symptoms={POOL_RATE: found[0]})), NOW)
+    assert [each.rule for each in shown.inspection.findings if each.pools == ("chat",) and each.is_effect] == ["EF-04"]
+
+
+def test_two_findings_of_a_rule_on_the_same_replicas_have_different_ids() -> None:
+    own = {ODD: Symptom(20.0, 0.0, 900.0, NOW)}
+    symptoms = {"traffic.preemptions": own, "traffic.waiting": own}
+    found = assemble(replace(pool(0), recent=RecentEvents(symptoms=symptoms)), NOW).inspection.findings
+
+    assert len({each.id for each in found if each.rule == "EF-03"}) == 2
 
 
 def test_a_watch_goes_on_after_the_last_fleet_of_the_history() -> None:

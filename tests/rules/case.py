@@ -36,7 +36,7 @@ from dashboard.fleet import (
     Source,
     State,
 )
-from dashboard.fleet.history import NOTHING_RECENT, Alternation, RecentEvents, Recurrence, SeenRollout
+from dashboard.fleet.history import NOTHING_RECENT, Alternation, RecentEvents, Recurrence, SeenRollout, UsualTraffic
 from dashboard.fleet.traffic import Traffic
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import Expectations, PoolDeclaration, Router, SeedPolicy, Store, domain_of
@@ -74,6 +74,7 @@ class Case:
     recent: dict[str, Any] | None = None
     traffic: dict[str, Any] = field(default_factory=dict)
     window: float = 900
+    usual: dict[str, Any] | None = None
     also: list[str] = field(default_factory=list)
     parameters: dict[str, Any] = field(default_factory=dict)
     ignore: list[str] = field(default_factory=list)
@@ -111,6 +112,7 @@ class Case:
             _recent(self.recent),
             traffic,
             self.window if traffic else 0,
+            _usual(self.usual),
         )
 
 
@@ -124,6 +126,7 @@ def inspected(
     recent: RecentEvents = NOTHING_RECENT,
     traffic: Mapping[str, Mapping[int, Traffic]] = MappingProxyType({}),
     window: float = 0,
+    usual: UsualTraffic | None = None,
 ) -> Inspection:
     """Inspect these replicas, by all rules or some; with what their traffic shows at once."""
     known = {each.id: each for each in documents}
@@ -137,6 +140,7 @@ def inspected(
         recent=recent,
         traffic=traffic,
         traffic_window=window,
+        usual={"chat": usual} if usual else {},
     )
     symptoms = SymptomWatch().add_poll(fleet, builders.NOW)
     if symptoms:
@@ -231,6 +235,15 @@ def _traffic(entries: Mapping[str, Any], replicas: Iterable[Replica]) -> Mapping
             engines = own[-1] if isinstance(own[-1], list) else own[-1:]
             found[replica.id] = {rank: Traffic(**{"seconds": 900, **each}) for rank, each in enumerate(engines)}
     return found
+
+
+def _usual(fields: Mapping[str, Any] | None) -> UsualTraffic | None:
+    """Read the traffic of the last day, with the settings that got most of it."""
+    if fields is None:
+        return None
+    traffic = dict(fields)
+    settings = traffic.pop("settings", None)
+    return UsualTraffic(Traffic(**traffic), settings and builders.document(settings, base={}))
 
 
 def _baselines(text: str) -> Iterator[Baseline]:

@@ -44,7 +44,22 @@ Example:
 
 each_rule = pytest.mark.parametrize("rule", ALL_RULES, ids=lambda rule: rule.id)
 # Their causes are outside of vLLM, or one value per replica has to be chosen.
-NOTHING_TO_PASTE = {"CP-01", "CP-13", "CP-14", "RT-20", "ID-12", "ID-13", "ID-14", "ID-15", "ID-17", "EF-01", "EF-02"}
+NOTHING_TO_PASTE = {
+    "CP-01",
+    "CP-13",
+    "CP-14",
+    "RT-20",
+    "ID-12",
+    "ID-13",
+    "ID-14",
+    "ID-15",
+    "ID-17",
+    "EF-01",
+    "EF-02",
+    "EF-03",
+    "EF-04",
+    "EF-05",
+}
 
 
 def test_ids_and_names_are_unique_and_ids_are_sorted_within_a_family() -> None:

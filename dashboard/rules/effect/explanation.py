@@ -30,7 +30,8 @@ class Explanation(NamedTuple):
 class Words(NamedTuple):
     """What one rule says: `text` describes symptoms; `causes` are beginnings of the ids of rules that can explain them.
 
-    `impact` is what they cost. `others` are causes without a finding, `advice` is what to do about these.
+    `impact` is what they cost. `others` are causes without a finding, `advice` is what to do about these. `young` is
+    what a late start explains.
     """
 
     text: Callable[[Sequence[Symptom]], Text]
@@ -39,6 +40,7 @@ class Words(NamedTuple):
     others: str
     advice: str
     severity: Severity | None = None
+    young: str = ""
 
 
 def not_compared(
@@ -68,13 +70,13 @@ def drafts_of(pool: PoolSubject, measure: str, symptoms: Mapping[str, Symptom], 
     members = {each.id: each for each in pool.all_replicas}
     grouped: dict[Explanation, dict[str, Symptom]] = defaultdict(dict)
     for key, symptom in sorted(symptoms.items()):
-        grouped[_explanation(pool, members[key], symptom, words.causes)][key] = symptom
+        grouped[_explanation(pool, members[key], symptom, words)][key] = symptom
     for explanation, own in sorted(grouped.items()):
         rules = explanation.rules
         yield Draft(
             tuple(own),
             words.text(list(own.values())),
-            tuple(_evidence(measure, own)),
+            tuple(evidence_of(measure, own)),
             Remedy(f"Fix {joined(list(rules))} first." if rules else words.advice),
             Confidence.DERIVED,
             Severity.INFO if explanation.is_past or explanation.age else words.severity,
@@ -83,17 +85,17 @@ def drafts_of(pool: PoolSubject, measure: str, symptoms: Mapping[str, Symptom], 
         )
 
 
-def _explanation(pool: PoolSubject, replica: Replica, symptom: Symptom, causes: tuple[str, ...]) -> Explanation:
+def _explanation(pool: PoolSubject, replica: Replica, symptom: Symptom, words: Words) -> Explanation:
     if symptom.is_past:
         return Explanation((), is_past=True)
     everyone = {each.id for each in pool.members}
     found = {
         each.rule
         for each in pool.findings
-        if each.rule.startswith(causes) and replica.id in each.replicas and not _is_common(each, everyone)
+        if each.rule.startswith(words.causes) and replica.id in each.replicas and not _is_common(each, everyone)
     }
     age = symptom.began - replica.started_at if replica.started_at else YOUNG
-    is_young = not found and timedelta() <= age < YOUNG
+    is_young = bool(words.young) and not found and timedelta() <= age < YOUNG
     return Explanation(tuple(sorted(found)), duration(age.total_seconds()) if is_young else "")
 
 
@@ -101,7 +103,8 @@ def _is_common(finding: Finding, everyone: set[str]) -> bool:
     """Return whether a finding is on all replicas of a pool with equal values: it distinguishes none of them."""
     values: dict[str, set[str]] = defaultdict(set)
     for each in finding.evidence:
-        values[each.path].add(each.value)
+        if not each.is_reference:
+            values[each.path].add(each.value)
     return everyone <= set(finding.replicas) and all(len(own) == 1 for own in values.values())
 
 
@@ -112,11 +115,11 @@ def _why(explanation: Explanation, words: Words, own: Mapping[str, Symptom]) -> 
     if explanation.rules:
         return f"Likely cause: {joined(list(explanation.rules))} on the same replicas. {words.impact}"
     if explanation.age:
-        return f"Started {explanation.age} before: its cache may still be cold. {words.impact}"
+        return f"Started {explanation.age} before: {words.young}. {words.impact}"
     return f"No finding explains it. Other causes: {words.others}. {words.impact}"
 
 
-def _evidence(measure: str, own: Mapping[str, Symptom]) -> Iterator[Evidence]:
+def evidence_of(measure: str, own: Mapping[str, Symptom], holder: str = "rest of the pool") -> Iterator[Evidence]:
     """Yield each number with its replicas, then those of the others."""
     held: dict[float, list[str]] = defaultdict(list)
     for key, symptom in own.items():
@@ -124,4 +127,4 @@ def _evidence(measure: str, own: Mapping[str, Symptom]) -> Iterator[Evidence]:
     for number, replicas in sorted(held.items()):
         yield Evidence(measure, json.dumps(number), State.REPORTED, tuple(replicas))
     for number in sorted({round(each.others, DIGITS) for each in own.values()}):
-        yield Evidence(measure, json.dumps(number), State.REPORTED, holder="rest of the pool", is_reference=True)
+        yield Evidence(measure, json.dumps(number), State.REPORTED, holder=holder, is_reference=True)

@@ -1,14 +1,15 @@
-"""EF-02: replicas without requests."""
+"""EF-02 and EF-03: replicas without requests, and engines with more than they can take."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from dashboard.fleet.formatting import duration
 from dashboard.fleet.history import Symptom
 from dashboard.fleet.pieces import Text, value
 from dashboard.fleet.traffic import LEAST_REQUESTS
 from dashboard.rules.effect.explanation import Words, drafts_of, not_compared
-from dashboard.rules.effect.symptoms import REQUESTS
-from dashboard.rules.findings import Draft, UnevaluatedReplicas
+from dashboard.rules.effect.symptoms import PREEMPTIONS, REQUESTS, WAITING
+from dashboard.rules.findings import Draft, Severity, UnevaluatedReplicas
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import write
 from dashboard.rules.subject import PoolSubject
@@ -64,3 +65,63 @@ def replica_gets_no_requests(pool: PoolSubject, *, requests: int = 20) -> Iterat
     yield from drafts_of(pool, REQUESTS, kept, IDLE)
     least = f"no replica has {LEAST_REQUESTS} requests"
     yield from not_compared(pool, kept, is_enough=bool(pool.traffic.busy), least=least)
+
+
+def _busier(noun: str, found: Sequence[Symptom]) -> Text:
+    rank = found[0].rank if len(found) == 1 else None
+    whose = "" if rank is None else f" on DP rank {rank}"
+    own, others = value(numbers([each.own for each in found])), value(numbers([each.others for each in found]))
+    return write(
+        f"{noun}{whose} ", own, "; the median of the other engines ", others, f", in {duration(found[0].seconds)}."
+    )
+
+
+PREEMPTING = Words(
+    partial(_busier, "Preemptions"),
+    # less KV cache, other limits of batches and queues, or prompts that are computed again
+    causes=("CP-", "CO-11", "RT-", "BL-"),
+    impact="Preempted requests are computed again.",
+    others="longer prompts or outputs than on its peers, or a router that does not balance",
+    advice="Compare the load of these replicas with that of their peers: requests, prompt lengths, KV cache usage.",
+)
+QUEUEING = PREEMPTING._replace(
+    text=partial(_busier, "Most waiting requests"),
+    impact="Requests wait there while the peers have room.",
+    severity=Severity.INFO,
+)
+
+
+@rule("EF-03", scope=Scope.TRAFFIC)
+def engine_preempts_alone(pool: PoolSubject, *, least: int = 10) -> Iterator[Draft | UnevaluatedReplicas]:
+    """Engines preempt or queue requests while their peers do not.
+
+    In one window an engine had `least` or more preemptions, or as many waiting requests at one read, and the median of
+    the pool's other engines is at most a tenth of that. A finding begins when a whole window shows it and ends when a
+    whole window does not.
+
+    Why it matters:
+        - any pool (warning): Preempted requests are computed again, and waiting ones are late, while other engines have
+          room.
+
+    How to fix:
+        Fix the findings that it names: with CP-01 the engine has less KV cache than its peers. Without any compare its
+        load: a router that sends long prompts, or by prefix without a limit, fills one engine.
+
+    Exceptions:
+        A queue without preemptions is info: one popular prefix makes one.
+
+    Evidence:
+        - vllm/v1/metrics/loggers.py (num_preemptions, num_requests_waiting)
+        - llm-d/llm-d-router#1365
+
+    Example:
+        One of eight decode ranks has 18 % less KV cache. Under even load it preempts 41 requests in 15 minutes, and the
+        others none.
+    """
+    every: dict[str, Symptom] = {}
+    for measure, words in ((PREEMPTIONS, PREEMPTING), (WAITING, QUEUEING)):
+        found = {key: each for key, each in pool.symptoms.get(measure, {}).items() if each.own >= least}
+        yield from drafts_of(pool, measure, found, words)
+        every |= found
+    enough = f"no replica has {LEAST_REQUESTS} requests"
+    yield from not_compared(pool, every, is_enough=bool(pool.traffic.busy), least=enough)

@@ -3,22 +3,31 @@
 A symptom begins where a whole window shows it. `analysis/symptoms.py` keeps it until a whole window does not.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from statistics import median
 
 from dashboard.fleet import Replica
+from dashboard.fleet.history import UsualTraffic
 from dashboard.fleet.traffic import LEAST_REQUESTS, Traffic, summed
 from dashboard.rules.subject import TrafficCoverage
 
 OF_TRAFFIC = "traffic."  # beginning of the paths of evidence that vLLM counted
 HIT_RATE = "traffic.prefix_hit_rate"
 REQUESTS = "traffic.requests"
+PREEMPTIONS, WAITING = "traffic.preemptions", "traffic.waiting"
+EXTERNAL = "traffic.external_hit_rate"
+POOL_HIT_RATE = "traffic.pool_prefix_hit_rate"
 WHOLE = 0.95  # share of the window that counters have to cover: reads are some seconds early or late
 COMPARED = 2  # replicas: one has no peers
 FEWEST = 4  # replicas of which a median says what is usual; of fewer each is compared with the rest
 FEW_FACTOR = 2  # how much further a replica has to be from a rest of one or two, which may be the odd one
 LEAST_REST = 0.1  # of the tokens of a replica: what others find in fewer says little of it
+SMALL = 0.1  # of what an engine counts: peers with less do not do so
+LEAST_EXTERNAL = 0.05  # hit rate of the others from which a store is used
+LEAST_USUAL = 0.1  # hit rate of the last day that can fall
+LEAST_DAY = 6 * 3600  # seconds of the last day that have to be recorded: a shorter time may be one workload
 # Of normally distributed rates 0.3 % are further from the median: 3 standard deviations, of which MAD is 1 / 1.4826.
 FAR = 3 * 1.4826
 PERCENT = 100
@@ -27,12 +36,18 @@ PERCENT = 100
 class PoolTraffic:
     """The traffic of the fresh replicas of a pool that were counted for a whole window, in seconds.
 
-    Each process counts once. `engines` is by replica and DP rank. `silent` are those that were not.
+    Each process counts once. `engines` is by replica and DP rank. `silent` are those that were not. `usual` is the hit
+    rate of its last day.
     """
 
     def __init__(
-        self, replicas: Iterable[Replica], traffic: Mapping[str, Mapping[int, Traffic]], window: float
+        self,
+        replicas: Iterable[Replica],
+        traffic: Mapping[str, Mapping[int, Traffic]],
+        window: float,
+        usual: UsualTraffic | None = None,
     ) -> None:
+        self.usual = usual.traffic.hit_rate if usual and usual.traffic.seconds >= LEAST_DAY else None
         least = window * WHOLE
         self.window, self.was_read = window, bool(traffic and window)
         self.engines: dict[str, Mapping[int, Traffic]] = {}
@@ -59,6 +74,7 @@ class PoolTraffic:
             rated=sum(each.hit_rate is not None for each in own),
             busy=sum((each.requests or 0) >= LEAST_REQUESTS for each in own),
             external=sum(each.external_hit_rate is not None for each in own),
+            has_usual=self.usual is not None,
         )
 
     def rest(self, replicas: Iterable[str]) -> Traffic:
@@ -112,3 +128,39 @@ def without_requests(pool: PoolTraffic, *, requests: int) -> Mapping[str, Number
 def _of_requests(own: Traffic) -> Sequence[float | None]:
     """Return what a request raises: also one that did not end within the window."""
     return own.requests, own.prompt_tokens, own.queries, own.waiting, own.kv_usage
+
+
+def busier(pool: PoolTraffic, name: str, *, least: int) -> Mapping[str, Numbers]:
+    """Return the replicas with an engine that counted at least so many while the median of its peers is small."""
+    counted = {
+        (key, rank): number
+        for key, own in pool.engines.items()
+        for rank, engine in own.items()
+        if (number := getattr(engine, name)) is not None
+    }
+    ordered = sorted(counted.values())
+    found: dict[str, Numbers] = {}
+    for (key, rank), number in counted.items():
+        if number >= least and number > (found[key][0] if key in found else 0) and len(ordered) >= COMPARED:
+            own = bisect_left(ordered, number)
+            middle = (len(ordered) - 1) // 2  # of the others
+            others = ordered[middle + (middle >= own)]
+            if others <= SMALL * number:
+                found[key] = (number, others, rank if len(pool.engines[key]) > 1 else None)
+    return found
+
+
+def without_external_hits(pool: PoolTraffic) -> Mapping[str, Numbers]:
+    """Return the replicas that found nothing in a store in which the others find tokens."""
+    empty = {key for key, own in pool.replicas.items() if own.external_hit_rate == 0}
+    others = pool.rest(empty).external_hit_rate if empty else None
+    return dict.fromkeys(empty, (0.0, others, None)) if others and others >= LEAST_EXTERNAL else {}
+
+
+def fallen_hit_rate(pool: PoolTraffic, *, left: float) -> Mapping[str, Numbers]:
+    """Return the hit rates of a whole pool and of its last day, under "", where at most so much of it is left."""
+    usual = pool.usual
+    if usual is None or usual < LEAST_USUAL:
+        return {}
+    own = pool.rest(()).hit_rate
+    return {"": (own, usual, None)} if own is not None and own <= left * usual else {}
