@@ -1,7 +1,9 @@
 """Hit rates of live servers are vLLM's own counters to the token, whatever serves them."""
 
 import json
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -9,11 +11,25 @@ from typing import NamedTuple
 import pytest
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.rules.findings import Finding
+from tests.live.dashboard_runs import check, options
 from tests.live.servers import Kind, Server, running
-from tests.live.traffic import DETAILS, PREFIX, Usage, by_kv_events, counted, in_turn, prompts, send, settled, watching
+from tests.live.traffic import (
+    DETAILS,
+    PREFIX,
+    Usage,
+    after_a_whole_window,
+    by_kv_events,
+    counted,
+    in_turn,
+    prompts,
+    send,
+    settled,
+    watching,
+)
 from tests.serving import free_port, wait_for
 
-pytestmark = [pytest.mark.vllm, pytest.mark.vllm_033]
+pytestmark = [pytest.mark.vllm, pytest.mark.vllm_each]
 POOL = ("--served-model-name", "chat", *DETAILS)
 GROUPS = 3
 COUNTERS = {
@@ -27,11 +43,20 @@ UNCACHED = Kind("uncached", "llama", (*POOL, "--no-enable-prefix-caching"))
 
 
 class Watched(NamedTuple):
-    """The fleet after some requests; by name of the server what its answers said and by how much its counters rose."""
+    """The fleet after some requests; by name of the server what its answers said and by how much its counters rose.
+
+    `findings` are those after a whole window of counters.
+    """
 
     fleet: Fleet
     usage: Mapping[str, Usage]
     rose: Mapping[str, Mapping[str, float]]
+    findings: tuple[Finding, ...] = ()
+
+    def named(self, rule: str) -> tuple[Finding, list[str]]:
+        """The only finding of a rule, and the names of its replicas."""
+        (finding,) = (each for each in self.findings if each.rule == rule)
+        return finding, [self.fleet.names[each] for each in finding.replicas]
 
     def of(self, name: str) -> str:
         """The id of a replica."""
@@ -45,9 +70,14 @@ def _watched(
     *,
     groups: int = GROUPS,
     route: Callable[[Sequence[int]], Server] | None = None,
+    router: str | None = None,
+    window: float | None = None,
 ) -> Watched:
-    """Send requests to servers, by default in turn, and read what the dashboard has; `first`: with other prompts."""
-    with watching(servers) as collector:
+    """Send requests to servers, by default in turn, and read what the dashboard has; `first`: with other prompts.
+
+    With a `window`, in seconds, also the findings after it.
+    """
+    with watching(servers, router, window or 900) as collector:
         before = {
             each.kind.name: {name: counted(each, metric) for name, metric in COUNTERS.items()} for each in servers
         }
@@ -59,7 +89,8 @@ def _watched(
             }
             for each in servers
         }
-    return Watched(fleet, {each.kind.name: usage[each.url] for each in servers}, rose)
+        findings = after_a_whole_window(collector).inspection.findings if window else ()
+    return Watched(fleet, {each.kind.name: usage[each.url] for each in servers}, rose, findings)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +126,7 @@ def test_the_rate_of_the_pool_is_the_ratio_of_the_sums(alike: Watched) -> None:
 @pytest.fixture(scope="module")
 def one_uncached(servers: list[Server]) -> Watched:
     """The same two, and one without prefix caching."""
-    return _watched(servers, 90, 100)
+    return _watched(servers, 90, 100, router="prefix-hash", window=60)
 
 
 def test_without_prefix_caching_every_prompt_token_is_a_query_without_a_hit(one_uncached: Watched) -> None:
@@ -103,6 +134,36 @@ def test_without_prefix_caching_every_prompt_token_is_a_query_without_a_hit(one_
 
     assert one_uncached.rose["uncached"]["queries"] == 0
     assert (found.queries, found.hits, found.hit_rate) == (usage.prompt_tokens, 0, 0)
+
+
+def test_ef_01_names_the_uncached_one_and_its_cause(one_uncached: Watched) -> None:
+    finding, names = one_uncached.named("EF-01")
+
+    assert names == ["uncached"]
+    assert finding.sentence.startswith("Prefix hit rate 0 %; the rest of the pool ")
+    assert one_uncached.named("RT-13")[1] == names
+    assert "RT-13" in finding.explained_by
+
+
+def test_in_ci_check_reads_the_counters_twice_and_names_the_uncached_one(servers: list[Server], tmp_path: Path) -> None:
+    config, done = options(servers, tmp_path), threading.Event()
+
+    def keep_sending() -> None:
+        route = in_turn(servers)
+        while not done.is_set():
+            send(prompts(len(servers), GROUPS, 50), route)
+
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(keep_sending)
+        try:
+            found = check(config, "--traffic", "45s")
+        finally:
+            done.set()
+        sending.result()
+    without = check(config)
+
+    assert [each["name"] for each in found.of("EF-01")["replicas"]] == ["uncached"]
+    assert without.all_of("EF-01") == []
 
 
 def test_the_rate_of_the_pool_counts_the_prompts_of_the_uncached_one(one_uncached: Watched) -> None:
@@ -116,7 +177,10 @@ def test_the_rate_of_the_pool_counts_the_prompts_of_the_uncached_one(one_uncache
 SEVERAL = (
     Kind("ranks", "llama", (*POOL, "--data-parallel-size", "2"), {"VLLM_CPU_SIM_MULTI_NUMA": "1"}),
     Kind("api-servers", "llama", (*POOL, "--api-server-count", "2")),
-    Kind("rust", "llama_tokenizer", ("--served-model-name", "chat"), {"VLLM_USE_RUST_FRONTEND": "1"}),
+    pytest.param(
+        Kind("rust", "llama_tokenizer", ("--served-model-name", "chat"), {"VLLM_USE_RUST_FRONTEND": "1"}),
+        marks=pytest.mark.vllm_033,
+    ),
 )
 
 
@@ -170,9 +234,10 @@ def one_with_another_hash(venv: Path, tmp_path_factory: pytest.TempPathFactory) 
     with running([kind for _, kind in published], venv, tmp_path_factory.mktemp("events")) as servers:
         endpoints = {endpoint: server for (endpoint, _), server in zip(published, servers, strict=True)}
         with by_kv_events(endpoints, venv) as route:
-            return _watched(servers, 400, route=route, groups=75)
+            return _watched(servers, 400, route=route, groups=75, router="kv-events", window=120)
 
 
+@pytest.mark.vllm_033
 def test_behind_a_router_that_indexes_kv_events_the_one_with_another_hash_finds_far_less(
     one_with_another_hash: Watched,
 ) -> None:
@@ -184,3 +249,12 @@ def test_behind_a_router_that_indexes_kv_events_the_one_with_another_hash_finds_
     }
     assert rates["other"] > 0  # it has a rate: what it computed it finds
     assert all(rates[name] - rates["other"] > 0.3 for name in ("one", "two"))
+
+
+@pytest.mark.vllm_033
+def test_ef_01_names_the_one_with_another_hash_and_its_cause(one_with_another_hash: Watched) -> None:
+    finding, names = one_with_another_hash.named("EF-01")
+
+    assert names == ["other"]
+    assert one_with_another_hash.named("RT-05")[1] == names
+    assert "RT-05" in finding.explained_by

@@ -2,10 +2,11 @@
 
 import json
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import httpx2
 from prometheus_client.parser import text_string_to_metric_families
@@ -98,16 +99,18 @@ def counted(server: Server, name: str) -> float:
 
 
 @contextmanager
-def watching(servers: Sequence[Server], router: str | None = None, **more: Any) -> Iterator[Collector]:
-    """Run the dashboard's collector, which reads counters in each poll of a second; yield it after the first one."""
+def watching(servers: Sequence[Server], router: str | None = None, window: float = 900) -> Iterator[Collector]:
+    """Run the dashboard's collector, which reads counters in each poll of a second; yield it after the first one.
+
+    `window` is that of the counters, in seconds.
+    """
     targets = [{"url": each.url, "labels": {"name": each.kind.name}} for each in servers]
     options = {
         "targets": targets,
         "poll": {"interval_seconds": 1},
-        "traffic": {"interval_seconds": 1},
+        "traffic": {"interval_seconds": 1, "window_seconds": window},
         "history": {"enabled": False},
         "pools": {"*": {"router": router}} if router else {},
-        **more,
     }
     collector = Collector(Options.model_validate(options))
     collector.start()
@@ -123,3 +126,19 @@ def settled(collector: Collector) -> Fleet:
     enough = collector.progress.polls + SETTLING_POLLS
     wait_for(lambda: collector.progress.polls >= enough)
     return collector.fleet
+
+
+def after_a_whole_window(collector: Collector) -> Fleet:
+    """Return the fleet when every replica was read for a whole window: then rules compare their traffic."""
+    window = collector.options.traffic.window_seconds
+    ends_at = time.monotonic() + 2 * window + ANSWER_SECONDS
+
+    def is_whole() -> bool:
+        read = collector.fleet.traffic
+        engines = [engine for own in read.values() for engine in own.values()]
+        return len(read) == len(collector.fleet.replicas) and min(each.seconds for each in engines) >= window
+
+    while not is_whole():
+        assert time.monotonic() < ends_at, collector.fleet.traffic
+        time.sleep(0.2)
+    return settled(collector)
