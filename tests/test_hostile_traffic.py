@@ -1,9 +1,11 @@
 """Counters that no engine can have, over HTTP: a sentence and no rate, and no other replica's rate changes."""
 
 import asyncio
+import itertools
 import json
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import timedelta
 from html import unescape
 
@@ -12,17 +14,20 @@ import pytest
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.effect import dominant_of
-from dashboard.config import PollOptions, TrafficOptions
+from dashboard.config import Options, PollOptions, TrafficOptions
 from dashboard.documents.fleet import fleet_json
 from dashboard.documents.load import read_snapshot
 from dashboard.fleet import Target
 from dashboard.fleet.formatting import missing_rate
+from dashboard.rules.findings import OutcomeKind, Severity
 from dashboard.sources.polling.poller import Poller
 from dashboard.vllm.traffic import METRICS
+from dashboard.web.metrics import FleetMetrics
 from tests.frozen import AT
 from tests.page_runner import EVERY_PAGE, html, open_page
 from tests.polled_fleets import build_fleet
-from tests.sources.polling.hostile import CAPTURE, HostileServer, answers
+from tests.serving import wait_for
+from tests.sources.polling.hostile import CAPTURE, Exchange, HostileServer, answers
 
 HONEST = ("honest-1", "honest-2", "honest-3")
 MINUTE = timedelta(seconds=60)
@@ -35,6 +40,7 @@ AFTER: Mapping[str, object] = {
     "counted_from": 5,
 }
 OWN = re.compile("|".join(rf"{re.escape(each)}\{{" for each in METRICS.values()))
+POLLS = 6  # of a second each: two windows
 PAYLOAD = "<script>alert(1)</script>"
 QUERIES, HITS = METRICS["queries"], METRICS["hits"]
 EXPECTED = "expected 0 to 9,007,199,254,740,992"
@@ -203,3 +209,80 @@ def test_a_saved_poll_has_only_numbers_and_keeps_the_sentence(name: str) -> None
     assert LIES[name][1] in own["traffic"]["refused"]
     assert own["traffic"]["prefix_hit_rate"] is None
     assert read_snapshot(text).traffic == fleet.traffic
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """A dashboard with a history that polls every second one pool: the honest, and liars who lie every other time."""
+    with HostileServer() as server:
+        targets = []
+        for number, name in enumerate(LIES):
+            target = server.replica(f"liar-{number}")
+            server.routes[f"/liar-{number}/metrics"] = in_turn(page(AFTER), LIES[name][0])
+            targets.append({"url": target.id, "labels": {"name": name, "pool": "chat"}})
+        for name in HONEST:
+            target = server.replica(name)
+            server.routes[f"/{name}/metrics"] = rising()
+            targets.append({"url": target.id, "labels": {"name": name, "pool": "chat"}})
+        service.start(
+            Options.model_validate(
+                {
+                    "targets": targets,
+                    "poll": {"interval_seconds": 1},
+                    "traffic": {"interval_seconds": 1, "window_seconds": 3},
+                    "data_folder": tmp_path_factory.mktemp("data"),
+                }
+            )
+        )
+        wait_for(lambda: service.progress().polls >= POLLS)
+        yield service.current()
+        service.stop()
+
+
+def in_turn(*pages: bytes) -> Callable[[Exchange], Awaitable[None]]:
+    """Answer with these pages, over and over."""
+    behaviours = itertools.cycle([answers(each) for each in pages])
+
+    def behave(exchange: Exchange) -> Awaitable[None]:
+        return next(behaviours)(exchange)
+
+    return behave
+
+
+def rising() -> Callable[[Exchange], Awaitable[None]]:
+    """A page whose counters rise at every request, with a hit rate of 60 %."""
+    turn = itertools.count(1)
+
+    def behave(exchange: Exchange) -> Awaitable[None]:
+        number = next(turn)
+        values = {"queries": 100_000, "hits": 60_000, "prompt_tokens": 100_000, "requests": 100}
+        return answers(page({"counted_from": 5} | {name: number * each for name, each in values.items()}))(exchange)
+
+    return behave
+
+
+def test_liars_end_no_poll_and_the_history_goes_on(recorded: Fleet) -> None:
+    status = service.history_status()
+
+    assert service.progress().failures == 0
+    assert status is not None
+    assert (status.problem, status.failures) == (None, 0)
+    assert {each.name for each in recorded.replicas} == {*LIES, *HONEST}
+
+
+def test_beside_liars_the_rates_of_the_others_stay(recorded: Fleet) -> None:
+    for name in HONEST:
+        assert recorded.traffic_of(ids(recorded, name)).hit_rate == 0.6
+
+
+def test_no_rule_ends_with_an_error_and_no_effect_is_critical(recorded: Fleet) -> None:
+    assert [each for each in recorded.inspection.outcomes if each.kind is OutcomeKind.ERROR] == []
+    effects = [each for each in recorded.inspection.findings if each.rule[:2] == "EF"]
+    assert {each.severity for each in effects} <= {Severity.WARNING, Severity.INFO}
+
+
+def test_the_metrics_of_the_dashboard_are_finite(recorded: Fleet) -> None:
+    assert recorded.traffic
+    samples = [each for family in FleetMetrics().collect() for each in family.samples]
+    assert samples
+    assert all(math.isfinite(each.value) for each in samples)
