@@ -18,7 +18,7 @@ COMMENT = b"\n# "  # before each metric
 MAX_SHARE = 1.0
 SHARES = ("kv_usage",)  # fields whose values are shares
 MOST_SHOWN = 40  # bytes of a value that is refused
-ENGINE = re.compile(rb'[{,]engine="(\d{1,4})"')
+ENGINE = re.compile(rb'(?:^|,)engine="(\d{1,4})"')
 # The metric of each field, in the order of a page.
 METRICS = {
     "running": "vllm:num_requests_running",
@@ -82,26 +82,24 @@ def _samples(page: bytes) -> Iterator[CountSample]:
     """Yield the samples of a page that begins with a newline."""
     place = 0
     for name, mark in _MARKS.items():
-        start, left = page.find(mark, place), MOST_LINES
+        start = page.find(mark, place)
         if start < 0:
             start = page.find(mark, 0, place)
-        # The next metric is after the comments of this one: sum and count of a histogram are in any order.
-        place = limit = max(page.rfind(COMMENT, place, max(start, 0)), place)
-        while start >= 0:
-            if not left:
-                raise UnreadableError("schema", f"/metrics has more than {MOST_LINES:,} series of {METRICS[name]}")
-            end = page.find(b"\n", start + 1)
-            labels, _, text = page[start + 1 : end if end >= 0 else len(page)].rpartition(b"} ")
+        if start < 0:
+            continue
+        # Between the comments of this metric and the next one: in a histogram other series are between those of two
+        # engines, and sum and count are in any order.
+        end = page.find(COMMENT, start)
+        place = max(page.rfind(COMMENT, place, start), place)
+        series = page[start : end if end >= 0 else len(page)].split(mark, MOST_LINES + 1)
+        if len(series) > MOST_LINES + 1:
+            raise UnreadableError("schema", f"/metrics has more than {MOST_LINES:,} series of {METRICS[name]}")
+        for each in series[1:]:
+            labels, _, value = each.partition(b"\n")[0].rpartition(b"} ")
             engine = ENGINE.search(labels)
             if engine is None:
                 raise UnreadableError("schema", f"/metrics has {METRICS[name]} without a DP rank")
-            yield name, int(engine[1]), text.partition(b" ")[0]  # a timestamp may follow
-            # Up to the next comments: in a histogram other series are between those of two engines.
-            if limit < end:
-                found = page.find(COMMENT, end)
-                limit = found if found >= 0 else len(page)
-            start = page.find(mark, end, limit) if end >= 0 else -1
-            left -= 1
+            yield name, int(engine[1]), value.partition(b" ")[0]  # a timestamp may follow
 
 
 def _counts(found: Mapping[str, float], refused: Mapping[str, str]) -> EngineCounts:

@@ -11,6 +11,7 @@ from tests.benchmarks import (
     bench_review,
     bench_soak,
     bench_start,
+    bench_traffic,
     bench_week,
 )
 
@@ -23,6 +24,7 @@ def main() -> int:
         "review": bench_review.main,
         "history": bench_history.main,
         "network": bench_network.main,
+        "traffic": bench_traffic.main,
         "pages": bench_pages.main,
         "prometheus": bench_prometheus.main,
         "start": bench_start.main,
