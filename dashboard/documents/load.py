@@ -83,6 +83,7 @@ def read_saved(raw: bytes) -> tuple[Fleet, datetime]:
         inspection=inspection,
         letters=dict(saved["pools"]),
         traffic=dict(traffic),
+        recorded_traffic=None if saved["recorded_traffic"] is None else dict(saved["recorded_traffic"]),
         **derived_from,
     )
     return fleet, at

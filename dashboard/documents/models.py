@@ -79,14 +79,11 @@ def _read_replica(
     )
 
 
-def _read_traffic(
-    *, replica: str, dp_rank: int, window_seconds: float, refused: tuple[str, ...], **rose: float | None
-) -> tuple[str, EngineTraffic]:
+def _read_traffic(*, window_seconds: float, refused: tuple[str, ...], **rose: float | None) -> Traffic:
     for part, whole in SHARES:
         if (rose[part] or 0.0) > (rose[whole] or 0.0):
             raise ValueError(f"{part} is larger than {whole}")
-    sentences = tuple(map(end_cut, refused))
-    return replica, EngineTraffic(dp_rank, Traffic(window_seconds, **rose, refused=sentences))
+    return Traffic(window_seconds, **rose, refused=tuple(map(end_cut, refused)))
 
 
 def _read_sightings(
@@ -210,16 +207,19 @@ RECENT = type_of(
 )
 DAY_SECONDS = 86_400  # the longest window
 AMOUNT = Annotated[float, Field(ge=0, le=MAX_COUNT)]
+AMOUNTS = {
+    "window_seconds": Annotated[float, Field(ge=0.001, le=DAY_SECONDS)],
+    **dict.fromkeys((*COUNTERS, *GAUGES), AMOUNT | None),
+    "kv_usage": Annotated[float, Field(ge=0, le=1)] | None,
+    "refused": many(str),
+}
 TRAFFIC = object_of(
-    _read_traffic,
-    {
-        "replica": str,
-        "dp_rank": int,
-        "window_seconds": Annotated[float, Field(ge=0.001, le=DAY_SECONDS)],
-        **dict.fromkeys((*COUNTERS, *GAUGES), AMOUNT | None),
-        "kv_usage": Annotated[float, Field(ge=0, le=1)] | None,
-        "refused": many(str),
-    },
+    lambda *, replica, dp_rank, **own: (replica, EngineTraffic(dp_rank, _read_traffic(**own))),
+    {"replica": str, "dp_rank": int, **AMOUNTS},
+)
+RECORDED_TRAFFIC = object_of(
+    lambda *, pool, document, **own: ((pool, document), _read_traffic(**own)),
+    {"pool": str, "document": str, **AMOUNTS, **dict.fromkeys(COUNTERS, Annotated[float, Field(ge=0)] | None)},
 )
 BY_POOL = keyed(keyed(SIGHTING))
 SIGHTINGS = object_of(
@@ -251,6 +251,7 @@ FLEET = object_of(
         "documents": keyed(SETTINGS),
         "policy": POLICY,
         "recent": RECENT,
+        "recorded_traffic": many(RECORDED_TRAFFIC) | None,
         "traffic_window": Annotated[float, Field(ge=0, le=DAY_SECONDS)],
         "sightings": SIGHTINGS,
         "unconfirmed": UNCONFIRMED,

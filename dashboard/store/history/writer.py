@@ -187,7 +187,7 @@ class _RecordedState:
     def _record_fleet(self, fleet: Fleet, at: datetime) -> None:
         before = self._before
         inspection = ("inspection.notes", "inspection.unconfirmed")
-        names = ("policy", "ignored", "discovery_errors", "routers", "recent", "name", *inspection)
+        names = ("policy", "ignored", "discovery_errors", "routers", "recent", "traffic_window", "name", *inspection)
         if before is not None and all(attrgetter(name)(before) == attrgetter(name)(fleet) for name in names):
             return
         shell = fleet_part(replace(fleet, sightings=NO_SIGHTINGS), at)  # those are columns of spans
