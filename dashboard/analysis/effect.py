@@ -18,6 +18,7 @@ from dashboard.rules.findings import FAMILIES, Family, Finding
 # One replica with more than this share of the tokens decides the rate of three or more; of two one always has half.
 DOMINANT_SHARE = 0.5
 LEAST_DOMINATED = 3
+OUTLIER = "EF-01"  # the rule whose findings are low hit rates
 ASSUMPTION = "These replicas and the rest of the pool get equal prompts."
 
 
@@ -104,6 +105,12 @@ def is_of_prefixes(findings: Iterable[Finding]) -> bool:
     Those on stores are not: what a store had is counted apart.
     """
     return any(FAMILIES.get(each.rule[:2]) is Family.ROUTING for each in findings)
+
+
+def is_estimated(findings: Iterable[Finding]) -> bool:
+    """Return whether what replicas recompute is estimated for findings: of prefixes, or low hit rates themselves."""
+    every = list(findings)
+    return is_of_prefixes(every) or any(each.rule == OUTLIER for each in every)
 
 
 def together(effects: Iterable[Effect]) -> Effect:

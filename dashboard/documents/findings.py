@@ -4,13 +4,13 @@ The fleet document has the same objects.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.effect import ASSUMPTION, Effect, effects_of
+from dashboard.analysis.effect import ASSUMPTION, Effect, effects_of, is_estimated
 from dashboard.documents import as_float, native, pick, write_json
 from dashboard.fleet import PastTime, Pool
 from dashboard.fleet.formatting import missing_rate
@@ -90,7 +90,7 @@ def findings_of(fleet: Fleet) -> dict[str, Any]:
     return {
         kind: [
             _finding_object(finding, fleet.names, sightings.get(finding.fingerprint))
-            | {"effect": [effect_object(each) for each in effects_of(fleet, finding)]}
+            | {"effect": effect_objects(effects_of(fleet, finding), [finding])}
             for finding in findings
         ]
         for kind, findings in (("findings", fleet.inspection.findings), ("suppressed", fleet.inspection.suppressed))
@@ -143,17 +143,23 @@ def traffic_object(traffic: Traffic) -> dict[str, Any] | None:
     return {name: as_float(each) for name, each in numbers.items()} | {"missing": missing, "refused": traffic.refused}
 
 
-def effect_object(effect: Effect) -> dict[str, Any]:
-    """Return what a difference costs in a pool, or why that is unknown."""
+def effect_objects(effects: Iterable[Effect], findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Return what was measured where findings are, by pool: with the estimate, or why there is none."""
+    missing = "" if is_estimated(findings) else "Estimated for findings on prefix sharing only."
+    return [_effect_object(each, missing or each.missing) for each in effects]
+
+
+def _effect_object(effect: Effect, missing: str) -> dict[str, Any]:
+    tokens, seconds = (None, None) if missing else (effect.avoidable_tokens, effect.avoidable_seconds)
     return {
         "pool": effect.pool,
         "affected": traffic_object(effect.affected),
         "rest": traffic_object(effect.rest),
         "prompt_share": effect.prompt_share,
-        "avoidable_tokens_per_minute": effect.avoidable_tokens,
-        "avoidable_prefill_seconds_per_request": effect.avoidable_seconds,
-        "assumption": ASSUMPTION if effect.avoidable_tokens is not None else None,
-        "missing": effect.missing or None,
+        "avoidable_tokens_per_minute": tokens,
+        "avoidable_prefill_seconds_per_request": seconds,
+        "assumption": ASSUMPTION if tokens is not None else None,
+        "missing": missing or None,
     }
 
 

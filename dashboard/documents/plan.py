@@ -6,11 +6,11 @@ from typing import Any
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.causes import Cause, Fix, Plan
-from dashboard.analysis.effect import effects_on
+from dashboard.analysis.effect import effects_of_cause
 from dashboard.analysis.patch import ChangeGroup, kubectl_texts, llm_d_values, production_stack_values
 from dashboard.analysis.plan import plan_of
 from dashboard.documents import value_object, write_json
-from dashboard.documents.findings import effect_object, head_of, past_object
+from dashboard.documents.findings import effect_objects, head_of, past_object
 
 SCHEMA_VERSION = 1
 
@@ -27,15 +27,14 @@ def plan_json(fleet: Fleet, generated_at: datetime, *, plan: Plan | None = None,
 
 
 def _cause_object(fleet: Fleet, cause: Cause) -> dict[str, Any]:
-    pools = fleet.pools_of(cause.replicas)
     return {
         "key": cause.key,
         "severity": cause.severity,
-        "pools": pools,
+        "pools": fleet.pools_of(cause.replicas),
         "replicas": cause.replicas,
         "findings": [each.id for each in cause.findings],
         "remedies": list(dict.fromkeys(each.remedy.sentence for each in cause.findings)),
-        "effect": [effect_object(each) for each in effects_on(fleet, cause.replicas, pools)],
+        "effect": effect_objects(effects_of_cause(fleet, cause), cause.findings),
         "fixes": [_fix_object(fleet, each) for each in cause.fixes],
     }
 

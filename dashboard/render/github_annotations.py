@@ -4,14 +4,15 @@ GitHub shows ten errors and ten warnings of a step, the rest only in the log. So
 one annotation, and the summary is first.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import end_cut, without_commands
 from dashboard.render.verdict import Verdict
 from dashboard.rules.catalogue import places
-from dashboard.rules.findings import Finding, Inspection, OutcomeKind, Remedy, Severity, Snippet
+from dashboard.rules.findings import Finding, OutcomeKind, Remedy, Severity, Snippet
 from dashboard.views import finding_text
+from dashboard.views.effect import finding_line
 from dashboard.views.summary import rules_text
 
 LEVELS = {Severity.CRITICAL: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
@@ -30,7 +31,7 @@ def to_github_annotations(fleet: Fleet, verdict: Verdict) -> str:
     lines = [command("notice", "vLLM fleet", summary.rstrip())]
     if verdict.too_little:
         lines.append(command("error", "coverage", verdict.too_little))
-    found = list(_findings(inspection, names))
+    found = list(_findings(fleet))
     lines += [line for level, line in found if level == "error"]
     lines += [command("error", "rule error", each) for each in finding_text.reasons_of(inspection, OutcomeKind.ERROR)]
     lines += [line for level, line in found if level == "warning"]
@@ -51,20 +52,20 @@ def _together(level: str, title: str, lines: Sequence[str]) -> list[str]:
     return [command(level, title, "\n".join(lines))] if lines else []
 
 
-def _findings(inspection: Inspection, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _findings(fleet: Fleet) -> Iterator[tuple[str, str]]:
     """Yield (level, command), one for all findings that differ only in where they are and in numbers.
 
     A YAML snippet is shown once: it is pasted once.
     """
     alike: dict[tuple[str, Severity, str, Remedy], list[Finding]] = {}
-    for each in inspection.findings:
+    for each in fleet.inspection.findings:
         alike.setdefault((each.rule, each.severity, each.why, each.remedy), []).append(each)
     shown: set[Snippet] = set()
     for (rule, severity, why, remedy), same in alike.items():
         fresh = tuple(each for each in remedy.snippets if each.kind != YAML or each not in shown)
         shown.update(fresh)
         lines = [
-            *(_where(each, names, is_only=len(same) == 1) for each in same),
+            *(_where(each, fleet, is_only=len(same) == 1) for each in same),
             *([f"Why: {why}"] if why else []),
             f"Do: {remedy.sentence}",
             *finding_text.paste_lines(remedy._replace(snippets=fresh)),
@@ -74,10 +75,10 @@ def _findings(inspection: Inspection, names: Mapping[str, str]) -> Iterator[tupl
         yield LEVELS[severity], command(LEVELS[severity], title, "\n".join(lines))
 
 
-def _where(finding: Finding, names: Mapping[str, str], *, is_only: bool) -> str:
+def _where(finding: Finding, fleet: Fleet, *, is_only: bool) -> str:
     place = "" if is_only else f"{finding_text.where(finding)}, "
-    found = f"{place}{finding_text.replicas_text(finding, names)}: {finding.sentence}"
-    return " ".join([found, *finding_text.remarks(finding)])
+    found = f"{place}{finding_text.replicas_text(finding, fleet.names)}: {finding.sentence}"
+    return " ".join(filter(None, (found, *finding_text.remarks(finding), finding_line(fleet, finding))))
 
 
 def _escaped(text: str, rules: dict[str, str]) -> str:

@@ -13,6 +13,7 @@ from dashboard.render.verdict import Verdict, failing
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
 from dashboard.views import finding_text
+from dashboard.views.effect import finding_line
 
 LONGEST = 1000  # characters of an attribute
 WITHOUT_VERDICT = frozenset({OutcomeKind.SKIPPED, OutcomeKind.NOT_APPLICABLE})
@@ -25,13 +26,13 @@ def to_junit(fleet: Fleet, fail_on: Severity | None, verdict: Verdict) -> str:
 
     Any deviation from a baseline of the verdict fails its case. The last suite is about coverage.
     """
-    inspection, names = fleet.inspection, fleet.names
+    inspection = fleet.inspection
     active, suppressed = _by_rule(inspection.findings), _by_rule(inspection.suppressed)
     suites: dict[str, list[ET.Element]] = defaultdict(list)
     for outcome in inspection.outcomes:
         key = (outcome.rule, outcome.subject)
         failed = failing(active.get(key, ()), fail_on, verdict.baselines)
-        case = _case(outcome, failed, active.get(key, ()), suppressed.get(key, ()), names)
+        case = _case(outcome, failed, active.get(key, ()), suppressed.get(key, ()), fleet)
         suites[outcome.subject].append(case)
     root = ET.Element("testsuites", name=_line(fleet.name))
     root.extend(_suite(subject, cases) for subject, cases in sorted(suites.items()))
@@ -66,7 +67,7 @@ def _case(
     failed: Sequence[Finding],
     active: Sequence[Finding],
     suppressed: Sequence[Finding],
-    names: Mapping[str, str],
+    fleet: Fleet,
 ) -> ET.Element:
     name = f"{outcome.rule} {BY_ID[outcome.rule].name}"
     case = ET.Element("testcase", classname=_line(outcome.subject), name=name)
@@ -74,7 +75,7 @@ def _case(
         more = f" (and {len(failed) - 1:,} more)" if len(failed) > 1 else ""
         where = finding_text.where(failed[0])
         place = "" if where == outcome.subject else f"{where}: "
-        _result(case, "failure", failed[0].severity, f"{place}{failed[0].sentence}{more}", _texts(failed, names))
+        _result(case, "failure", failed[0].severity, f"{place}{failed[0].sentence}{more}", _texts(failed, fleet))
     elif outcome.kind is OutcomeKind.ERROR:
         _result(case, "error", "error", "rule error", outcome.reason)
     elif outcome.kind in WITHOUT_VERDICT:
@@ -84,7 +85,7 @@ def _case(
     elif outcome.silent and outcome.unknown == outcome.total and not active:
         _result(case, "skipped", "partially evaluated", "No replica reports all settings of this rule.")
     if rest := [*(each for each in active if each not in failed), *suppressed]:
-        ET.SubElement(case, "system-out").text = visible(_texts(rest, names))
+        ET.SubElement(case, "system-out").text = visible(_texts(rest, fleet))
     return case
 
 
@@ -100,17 +101,18 @@ def _result(case: ET.Element, tag: str, kind: str, message: str, text: str = "")
     result.text = visible(text) or None
 
 
-def _texts(findings: Sequence[Finding], names: Mapping[str, str]) -> str:
+def _texts(findings: Sequence[Finding], fleet: Fleet) -> str:
     """Return findings in full, a paragraph each."""
-    return "\n\n".join("\n".join(_text(each, names)) for each in findings)
+    return "\n\n".join("\n".join(_text(each, fleet)) for each in findings)
 
 
-def _text(finding: Finding, names: Mapping[str, str]) -> list[str]:
+def _text(finding: Finding, fleet: Fleet) -> list[str]:
     suppressed = finding_text.suppressions([finding])
     return [
         f"{finding.severity}: {finding.sentence}",
-        f"Where: {finding_text.where(finding)}, {finding_text.replicas_text(finding, names)}",
+        f"Where: {finding_text.where(finding)}, {finding_text.replicas_text(finding, fleet.names)}",
         f"Why: {finding.why}",
+        *([measured] if (measured := finding_line(fleet, finding)) else []),
         f"Do: {finding.remedy.sentence}",
         *finding_text.paste_lines(finding.remedy),
         *finding_text.remarks(finding),

@@ -18,6 +18,7 @@ from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
 from dashboard.rules.registry import Rule
 from dashboard.views import finding_text
+from dashboard.views.effect import finding_line
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 VERSION = "2.1.0"
@@ -37,11 +38,10 @@ def to_sarif(fleet: Fleet, verdict: Verdict, file: str) -> str:
     Suppressed findings are marked. Passed rules are left out; skipped rules and rule errors are notifications.
     """
     inspection = fleet.inspection
-    names = fleet.names
     run = {
         "tool": {"driver": {"name": TOOL, "version": __version__, "rules": [_rule(rule) for rule in ALL_RULES]}},
         "invocations": [_invocation(fleet, verdict)],
-        "results": [_result(each, names, file) for each in (*inspection.findings, *inspection.suppressed)],
+        "results": [_result(each, fleet, file) for each in (*inspection.findings, *inspection.suppressed)],
         "columnKind": "unicodeCodePoints",
         "properties": {
             "fleet": _text(fleet.name),
@@ -97,10 +97,12 @@ def _notification(outcome: Outcome) -> Json:
     }
 
 
-def _result(finding: Finding, names: Mapping[str, str], file: str) -> Json:
+def _result(finding: Finding, fleet: Fleet, file: str) -> Json:
+    names = fleet.names
     replicas = finding_text.replicas_text(finding, names)
     lines = [
         f"{finding_text.where(finding)}, {replicas}: {finding.sentence}",
+        finding_line(fleet, finding),
         finding.why,
         finding.remedy.sentence,
         *(line for text in finding_text.paste_lines(finding.remedy) for line in text.splitlines()),

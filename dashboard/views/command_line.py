@@ -13,6 +13,7 @@ from dashboard.rules.findings import Finding, OutcomeKind, Severity
 from dashboard.views import finding_text
 from dashboard.views.blocks import Cell, Column, Entries, Entry, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
+from dashboard.views.effect import finding_line
 from dashboard.views.finding_list import EITHER, has_alternatives, labelled
 from dashboard.views.finding_text import with_code
 from dashboard.views.summary import (
@@ -41,7 +42,7 @@ def check_view(fleet: Fleet, left_out: str = "") -> View:
     entries = [
         (
             finding.severity,
-            _entry(finding, names, finding_text.same_as(finding, earlier, names) if earlier else None),
+            _entry(fleet, finding, finding_text.same_as(finding, earlier, names) if earlier else None),
         )
         for finding, earlier in finding_text.with_earlier(inspection.findings)
     ]
@@ -92,16 +93,17 @@ def check_summary(fleet: Fleet) -> Section:
     )
 
 
-def _entry(finding: Finding, names: Mapping[str, str], same_as: str | None) -> Entry:
+def _entry(fleet: Fleet, finding: Finding, same_as: str | None) -> Entry:
     advice = [labelled("Why it matters", with_code(finding.why))] if finding.why else []
     advice.append(labelled("What to do", with_code(finding.remedy.sentence)))
     snippets = () if same_as else tuple(each.text for each in finding.remedy.snippets)
     return Entry(
         tone=Tone(finding.severity),
         head=(Piece(finding_text.rule_title(finding.rule), Style.STRONG), Piece(f" in {finding_text.where(finding)}")),
-        side=finding_text.replicas_text(finding, names),
+        side=finding_text.replicas_text(finding, fleet.names),
         lines=(
             plain(finding.sentence),
+            *([plain(measured)] if (measured := finding_line(fleet, finding)) else []),
             *([plain(same_as)] if same_as else advice),
             *map(plain, finding_text.remarks(finding)),
             *([plain(EITHER)] if snippets and has_alternatives(finding.remedy) else []),

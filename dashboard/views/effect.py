@@ -8,9 +8,11 @@ from dashboard.analysis.effect import (
     Effect,
     avoidable_tokens,
     dominant_of,
+    effects_of,
     effects_of_cause,
     effects_of_prefixes,
     effects_on,
+    is_estimated,
     is_of_prefixes,
     together,
 )
@@ -35,7 +37,6 @@ from dashboard.views.traffic import (
 
 ESTIMATE = "Recomputed, avoidable (estimate)"
 ASSUMPTION = "assumes equal prompts"
-OUTLIER = "EF-01"  # the rule whose findings are low hit rates themselves
 
 
 def why_no_traffic(fleet: Fleet) -> str:
@@ -95,6 +96,16 @@ def cause_text(fleet: Fleet, cause: Cause, pool: str = "", *, is_whole: bool = F
     effects = effects_of_cause(fleet, cause, pool)
     if not effects:
         return f"Prefix hit rate: {_missing(fleet, cause.replicas)}"
+    return _measured_text(effects, is_whole=is_whole)
+
+
+def finding_line(fleet: Fleet, finding: Finding) -> str:
+    """Return what was measured where a finding on prefixes is; empty for others, and without traffic."""
+    effects = effects_of(fleet, finding) if is_of_prefixes([finding]) else ()
+    return f"Effect, measured: {_measured_text(effects)}" if effects else ""
+
+
+def _measured_text(effects: Sequence[Effect], *, is_whole: bool = False) -> str:
     both, pools = together(effects), "the pool" if len(effects) == 1 else "their pools"
     rest = f"no other replica in {pools}" if both.is_whole else f"rest of {pools} {rate_text(both.rest)}"
     measured = f"Prefix hit rate {rate_text(both.affected)}; {rest}."
@@ -114,7 +125,7 @@ def effect_section(fleet: Fleet, findings: Sequence[Finding]) -> Section:
     if not effects:
         return Section("effect", "Effect, measured", (quiet_paragraph(_missing(fleet, replicas)),))
     blocks: list[Block] = [_table(effects)]
-    if is_of_prefixes(findings) or findings[0].rule == OUTLIER:
+    if is_estimated(findings):
         blocks.append(Paragraph(plain(_estimate_text(effects))))
     return Section("effect", "Effect, measured", tuple(blocks))
 

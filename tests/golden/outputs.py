@@ -110,7 +110,7 @@ def _used() -> Iterator[tuple[str, str]]:
     """Yield what shows the traffic of replicas that served requests."""
     fleet = replace(frozen_fleet(is_used=True), generation=USED)
     for name, text in _documents(fleet):
-        if name in {"poll.txt", "check.txt", "plan.txt", "plan.json"}:
+        if name in {"poll.txt", "check.txt", "check.github.txt", "plan.txt", "plan.json"}:
             yield f"used-{name}", text
     service.put(fleet, AT)
     for page in ("overview", "findings", "compare", "capacity", "replicas", "review"):

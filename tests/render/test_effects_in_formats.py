@@ -1,0 +1,33 @@
+"""Every format of `check` has what was measured on the replicas of a finding on prefix sharing."""
+
+from typing import get_args
+
+import pytest
+
+from dashboard.analysis.assembly import Fleet
+from dashboard.render.export import CheckFormat, written_check
+from dashboard.render.verdict import verdict_of
+from dashboard.rules.findings import Severity
+from tests.frozen import AT
+from tests.used import with_traffic
+
+MEASURED = "Effect, measured: Prefix hit rate 10 %; rest of the pool 60 %. 20.0 k tokens/min recomputed (estimate)."
+
+
+def written(fleet: Fleet, kind: CheckFormat) -> str:
+    verdict = verdict_of(fleet, Severity.CRITICAL, 0)
+    text = written_check(
+        kind, fleet, verdict, Severity.CRITICAL, at=AT, options="fleet.yaml", width=200, colour=False, is_brief=False
+    )
+    return text if isinstance(text, str) else text.decode()
+
+
+@pytest.mark.parametrize("kind", [each for each in get_args(CheckFormat) if each != "json"])
+def test_what_was_measured_is_beside_the_finding_and_absent_without_traffic(
+    demo_fleet: Fleet, kind: CheckFormat
+) -> None:
+    (found, *_) = (each for each in demo_fleet.inspection.findings if each.rule == "RT-01")
+    used = with_traffic(demo_fleet, dict.fromkeys(found.replicas, 0.1), usual=0.6)
+
+    assert MEASURED in written(used, kind).replace("%25", "%"), "GitHub unescapes it"
+    assert "Effect, measured" not in written(demo_fleet, kind)
