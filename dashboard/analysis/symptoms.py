@@ -96,7 +96,7 @@ class SymptomWatch:
 
 
 def with_symptoms(read: Fleet, at: datetime) -> Fleet:
-    """Return a fleet that was read twice with what its traffic shows at once; the window is the shortest time between the reads."""
+    """Return a fleet that was read twice with what its traffic shows at once, in the shortest time between reads."""
     seconds = [engine.seconds for own in read.traffic.values() for engine in own.values()]
     read = replace(read, traffic_window=min(seconds, default=0.0))
     return replace(read, recent=replace(read.recent, symptoms=SymptomWatch().add_poll(read, at)))
