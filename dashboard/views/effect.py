@@ -52,6 +52,13 @@ def why_no_traffic(fleet: Fleet) -> str:
     return "not read twice yet" if fleet.traffic_window else "traffic is off (option traffic)"
 
 
+def why_no_rates(fleet: Fleet) -> str:
+    """Return in a sentence why no single replica of a fleet has traffic; empty where some has, or will have."""
+    if fleet.recorded_traffic is not None:
+        return "The history has no traffic of single replicas, but of pools and cohorts."
+    return "" if fleet.traffic or fleet.traffic_window else f"Prefix hit rates: {why_no_traffic(fleet)}."
+
+
 def traffic_figures(fleet: Fleet, rates_link: Link | None = None) -> tuple[Figure, Figure]:
     """Return the prefix hit rate of a fleet, and the estimate of what its findings on prefix sharing cost."""
     if why := why_no_traffic(fleet):

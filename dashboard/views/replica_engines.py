@@ -18,9 +18,10 @@ from dashboard.views.blocks import Block, Paragraph, Section, Tone, quiet_paragr
 from dashboard.views.capacity import ranks_table
 from dashboard.views.capacity_blocks import NO_DEVICES
 from dashboard.views.capacity_text import ranks_of
+from dashboard.views.effect import why_no_rates
 from dashboard.views.names import slug
 from dashboard.views.table import Field, to_table
-from dashboard.views.traffic import NOT_KEPT, TrafficRow, rate_text, traffic_table
+from dashboard.views.traffic import TrafficRow, rate_text, traffic_table
 
 MOST_ROWS = 64  # of one table: eight GPUs on eight DP ranks
 LONGEST = 60  # characters of a foreign text
@@ -128,7 +129,7 @@ def _traffic(fleet: Fleet, replica: Replica) -> tuple[Block, ...]:
     """Return what each DP rank did, its part of the traffic of the pool, and what was not counted."""
     engines = fleet.traffic.get(replica.id, {})
     if not engines:
-        return (quiet_paragraph(NO_TRAFFIC if fleet.recorded_traffic is None else NOT_KEPT),)
+        return (quiet_paragraph(why_no_rates(fleet) or NO_TRAFFIC),)
     ranks = sorted(engines)[:MOST_ROWS]
     rows = [TrafficRow(f"{rank}", engines[rank], is_off=replica.id in fleet.without_cache) for rank in ranks]
     sentences = {sentence: [rank for rank in ranks if sentence in engines[rank].refused] for sentence in _refused(rows)}

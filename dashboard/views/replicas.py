@@ -17,6 +17,7 @@ from dashboard.fleet.traffic import summed
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Block, Cell, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
+from dashboard.views.effect import why_no_rates
 from dashboard.views.excluded import state_tone, unread_entries
 from dashboard.views.filters import EVERYTHING, FilterKey, Search
 from dashboard.views.help import COHORT, POOL, glossary
@@ -38,13 +39,12 @@ from dashboard.views.table import (
 from dashboard.views.traffic import (
     FIRST_TOKEN,
     HIT_RATE,
-    MEASURES,
-    NOT_KEPT,
     PREEMPTIONS,
     PROMPT_TOKENS,
     REQUESTS,
     WAITING,
     WHY_NO_RATE,
+    TrafficRow,
     window_note,
 )
 from dashboard.vllm.merging import TRUST
@@ -168,6 +168,9 @@ def replicas_report(fleet: Fleet, choice: ReplicaChoice = EVERY_REPLICA, *, rows
     limited, hidden = replace(fleet, replicas=members), len(members) - len(rows)
     lead = f"{len(rows):,} of {count(len(members), 'replica')} shown" if hidden else ""
     lead += "" if choice.pool else f"{', ' if lead else ''}{count(rows['pool'].nunique(), 'pool')}"
+    lead = f"{lead}." if lead else ""
+    if "traffic" not in rows and any(field.title in choice.columns for field in TRAFFIC):
+        lead = f"{lead} {why_no_rates(fleet)}".lstrip()
     columns = ", ".join(choice.columns)
     filters = {"search": choice.search.text, "pool": choice.pool, "sort": choice.sort, "columns": columns}
     kept = {SEARCH: choice.search.text, COLUMNS: ",".join(choice.columns)}
@@ -176,7 +179,7 @@ def replicas_report(fleet: Fleet, choice: ReplicaChoice = EVERY_REPLICA, *, rows
     return View(
         title="Replicas",
         headline=replicas_title(limited, choice.pool),
-        lead=f"{lead}." if lead else "",
+        lead=lead,
         context=context_of(fleet, filters=[(key, text) for key, text in filters.items() if text]),
         parts=(
             *([Section("not-read", "Unreachable or partial", unread, is_exported_only=True)] if unread else []),
@@ -205,13 +208,15 @@ def replica_rows(fleet: Fleet) -> pd.DataFrame:
         labels=_texts(" ".join(f"{key}={text}" for key, text in sorted(each.labels.items())) for each in replicas),
         **{name: counts[name].array for name in SEVERITIES},
     )
-    if fleet.recorded_traffic is None:
+    if not why_no_rates(fleet):
         used = [summed(fleet.traffic.get(each.id, {}).values()) for each in replicas]
         is_off = table["id"].isin(fleet.without_cache)
-        numbers = {
-            key: pd.Series([measure(each) for each in used], dtype="Float64") for key, measure in MEASURES.items()
-        }
-        table = table.assign(traffic=pd.Series(used, dtype="object"), is_off=is_off, **numbers)
+        numbers = {field.key: [field.cell(TrafficRow("", each)).value for each in used] for field in TRAFFIC}
+        table = table.assign(
+            traffic=pd.Series(used, dtype="object"),
+            is_off=is_off,
+            **{key: pd.Series(each, dtype="Float64") for key, each in numbers.items()},
+        )
     table["text"] = table["name"].str.cat(table[list(SEARCHED)], sep=" ", na_rep="").str.lower()
     times = (table[each].dt.strftime("%Y-%m-%dT%H:%M:%SZ").str.lower() for each in ("observed_at", "started_at"))
     table["times"] = _texts([""] * len(table)).str.cat(list(times), sep="\n", na_rep="")
@@ -300,10 +305,10 @@ def replicas_table(
     used = rows.get("traffic", ())
     window = window_note(used)
     unused |= set() if window else {HIT_RATE.title}
-    titles = {TITLES[0], *(chosen or [title for title in USUAL if title not in unused])}
-    fields = [field for field in _fields_of(rows) if field.title in titles]
+    known = {field.title for field in _fields_of(rows)}
+    titles = known.intersection(chosen) or known.intersection(USUAL) - unused
+    fields = [field for field in _fields_of(rows) if field.title in {TITLES[0], *titles}]
     notes = [NOTE, window] if any(field in fields for field in TRAFFIC) else [NOTE]
-    notes += [NOT_KEPT] if any(field.title in chosen for field in TRAFFIC) and "traffic" not in rows else []
     table = to_table(rows, fields, "replicas", "Replicas", " ".join(notes), most=MOST_ROWS, is_whole=is_whole)
     table = replace(table, for_programs=lambda: replicas_data(rows))
     if sort is None:
@@ -317,7 +322,7 @@ def replicas_data(rows: pd.DataFrame) -> Table:
 
 
 def _fields_of(rows: pd.DataFrame) -> list[Field]:
-    """Return the columns that these rows have: those of the history have no traffic."""
+    """Return the columns that these rows have: without traffic those of it are left out."""
     return [each for each in FIELDS if "traffic" in rows or each not in {*TRAFFIC, WHY_NO_RATE}]
 
 

@@ -194,7 +194,8 @@ def traffic_part(fleet: Fleet, notes: tuple[Block, ...]) -> Section:
     every = fleet.traffic_of(each.id for each in fleet.replicas)
     rows = []
     for name, members in ((each.name, each.replicas) for each in fleet.pools):
-        rows.append(traffic_of(fleet, brief(name), name, members, link=Link(Kind.POOL, name)))
+        row = traffic_of(fleet, brief(name), name, members, link=Link(Kind.POOL, name))
+        rows.append(row._replace(share=None))
     rows.sort(key=lambda row: math.inf if (rate := row.traffic.hit_rate) is None else rate)
     head = (Piece(f"Prefix hit rate: {rate_text(every)}.", Style.STRONG), Piece(f" {rate_hint(every).rstrip('.')}."))
     table = traffic_table(rows, "Pool", "traffic", "Traffic of the pools")

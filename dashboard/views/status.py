@@ -28,10 +28,11 @@ from dashboard.store.opening import HistoryStatus
 from dashboard.views import pages
 from dashboard.views.blocks import Block, Cell, Paragraph, Section, Tone, View, quiet_paragraph
 from dashboard.views.context import context_of
+from dashboard.views.effect import why_no_rates
 from dashboard.views.excluded import CREDENTIALS, PROVIDER, is_locked, reason, state_tone
 from dashboard.views.pool_text import BASES, routers_section
 from dashboard.views.table import Field, to_data, to_table
-from dashboard.views.traffic import CACHING_OFF, NOT_KEPT
+from dashboard.views.traffic import CACHING_OFF
 from dashboard.vllm.field_reference import known_versions
 from vllm_fleet_provider.shared.redaction import redact
 
@@ -342,8 +343,8 @@ def _traffic_section(fleet: Fleet, options: Options | None) -> Section:
             text = "Off: traffic.enabled is false. To read counters of use, set it to true."
             return Section("traffic", "Traffic", (Paragraph(plain(text)),))
         blocks.append(Paragraph(plain(text)))
-    if fleet.recorded_traffic is not None:
-        return Section("traffic", "Traffic", (*blocks, quiet_paragraph(NOT_KEPT)))
+    if why := why_no_rates(fleet):
+        return Section("traffic", "Traffic", (*blocks, quiet_paragraph(why)))
     groups: dict[str, list[Replica]] = defaultdict(list)
     for each in fleet.replicas:
         groups[_rate_word(fleet, each)].append(each)

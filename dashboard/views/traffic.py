@@ -1,6 +1,7 @@
 """Traffic as cells and tables: what cohorts, replicas or engines did in one window, and why a rate is missing."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -13,19 +14,7 @@ from dashboard.views.blocks import Cell, Table
 from dashboard.views.help import HIT_RATE as HIT_RATE_TERM
 from dashboard.views.table import Field, to_table
 
-NOT_KEPT = "The history has no traffic of single replicas, but of pools and cohorts."
 CACHING_OFF = "caching off"
-# What programs read and tables sort by, by the key of the column: rates per minute, seconds, shares from 0 to 1.
-MEASURES: Mapping[str, Callable[[Traffic], float | None]] = {
-    "prefix_hit_rate": attrgetter("hit_rate"),
-    "requests_per_minute": lambda traffic: traffic.per_minute(traffic.requests),
-    "prompt_tokens_per_minute": lambda traffic: traffic.per_minute(traffic.prompt_tokens),
-    "first_token_seconds": attrgetter("first_token"),
-    "preemptions": attrgetter("preemptions"),
-    "waiting": attrgetter("waiting"),
-    "kv_usage": attrgetter("kv_usage"),
-    "external_hit_rate": attrgetter("external_hit_rate"),
-}
 DIGITS = 4  # after the point, for programs
 
 
@@ -69,66 +58,63 @@ def _rate_cell(row: Any) -> Cell:
     return Cell(rate_text(row.traffic, is_off=row.is_off), note=", ".join(notes), hint=rate_hint(row.traffic))
 
 
-def _first_token_text(row: Any) -> str:
-    seconds = row.traffic.first_token
-    if seconds is None:
-        return "no requests" if row.traffic.first_tokens == 0 else _missing(row.traffic)
-    return seconds_text(seconds)
-
-
 def seconds_text(seconds: float) -> str:
     """Write a short time: `420 ms`, `1.3 s`."""
     return f"{seconds * 1000:,.0f} ms" if seconds < 1 else f"{seconds:,.1f} s"
-
-
-def _missing(traffic: Traffic) -> str:
-    return "unsupported" if traffic.seconds and not traffic.refused else NOT_KNOWN
-
-
-def _number(key: str, title: str, text: Callable[[float], str] = "{:,.0f}".format) -> Field:
-    """Return the column of a measure, of any rows with `traffic`."""
-    measure = MEASURES[key]
-
-    def write(row: Any) -> str:
-        number = measure(row.traffic)
-        return _missing(row.traffic) if number is None else text(number)
-
-    return Field("", title, write, lambda row: _rounded(measure(row.traffic)), key=key, is_number=True)
-
-
-def _rounded(number: float | None) -> float | None:
-    return None if number is None else round(number, DIGITS)
 
 
 def _requests_text(number: float) -> str:
     return f"{number:,.1f}" if 0 < number < 10 else f"{number:,.0f}"  # noqa: PLR2004  a digit more of few
 
 
-_RATE = "prefix_hit_rate"
-HIT_RATE = Field(
-    "",
-    "Prefix hit rate",
-    _rate_cell,
-    lambda row: _rounded(row.traffic.hit_rate),
-    key=_RATE,
-    is_number=True,
-    term=HIT_RATE_TERM,
-)
+def _missing(traffic: Traffic) -> str:
+    return "unsupported" if traffic.seconds and not traffic.refused else NOT_KNOWN
+
+
+def _no_first_token(traffic: Traffic) -> str:
+    return "no requests" if traffic.first_tokens == 0 else _missing(traffic)
+
+
+def _no_external(traffic: Traffic) -> str:
+    if traffic.external_queries is None:
+        return _missing(traffic)
+    return "not enough traffic" if traffic.external_queries else "not used"
+
+
+def _measured(
+    key: str,
+    title: str,
+    measure: Callable[[Traffic], float | None],
+    text: Callable[[float], str] = "{:,.0f}".format,
+    missing: Callable[[Traffic], str] = _missing,
+) -> Field:
+    """Return the column of a number, of any rows with `traffic`."""
+
+    def write(row: Any) -> str:
+        number = measure(row.traffic)
+        return missing(row.traffic) if number is None else text(number)
+
+    def value(row: Any) -> float | None:
+        number = measure(row.traffic)
+        return None if number is None else round(number, DIGITS)
+
+    return Field("", title, write, value, key=key, is_number=True)
+
+
+_RATE = _measured("prefix_hit_rate", "Prefix hit rate", attrgetter("hit_rate"))
+HIT_RATE = replace(_RATE, text=_rate_cell, term=HIT_RATE_TERM)
 PROMPT_SHARE = Field("share", "Share of prompts", lambda row: share(row.share), missing=NOT_KNOWN, is_number=True)
-REQUESTS = _number("requests_per_minute", "Requests/min", _requests_text)
-PROMPT_TOKENS = _number("prompt_tokens_per_minute", "Prompt tokens/min", short)
-FIRST_TOKEN = Field(
-    "",
-    "Time to first token",
-    _first_token_text,
-    lambda row: _rounded(row.traffic.first_token),
-    key="first_token_seconds",
-    is_number=True,
+REQUESTS = _measured("requests_per_minute", "Requests/min", lambda own: own.per_minute(own.requests), _requests_text)
+PROMPT_TOKENS = _measured(
+    "prompt_tokens_per_minute", "Prompt tokens/min", lambda own: own.per_minute(own.prompt_tokens), short
 )
-PREEMPTIONS = _number("preemptions", "Preemptions")
-WAITING = _number("waiting", "Waiting")
-KV_USAGE = _number("kv_usage", "KV in use", share)
-EXTERNAL = _number("external_hit_rate", "External hit rate", share)
+FIRST_TOKEN = _measured(
+    "first_token_seconds", "Time to first token", attrgetter("first_token"), seconds_text, _no_first_token
+)
+PREEMPTIONS = _measured("preemptions", "Preemptions", attrgetter("preemptions"))
+WAITING = _measured("waiting", "Waiting", attrgetter("waiting"))
+KV_USAGE = _measured("kv_usage", "KV in use", attrgetter("kv_usage"), share)
+EXTERNAL = _measured("external_hit_rate", "External hit rate", attrgetter("external_hit_rate"), share, _no_external)
 WHY_NO_RATE = Field("", key="prefix_hit_rate_missing", value=lambda row: missing_rate(row.traffic))
 
 

@@ -16,6 +16,7 @@ from dashboard.render.tabular import to_table_csv
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Table, Tone
 from dashboard.views.context import context_of
+from dashboard.views.effect import why_no_rates
 from dashboard.views.filters import Search, read_search
 from dashboard.views.replicas import (
     EVERY_REPLICA,
@@ -31,7 +32,6 @@ from dashboard.views.replicas import (
     replicas_report,
 )
 from dashboard.views.table import sort_name
-from dashboard.views.traffic import NOT_KEPT
 from tests.builders import HASHING, HOSTILE, NOW, POLLED_AT, alike, document, down, fleet, replica, story
 from tests.findings_builder import finding, with_findings
 from tests.used import traffic, with_traffic
@@ -94,12 +94,13 @@ def test_replicas_without_a_hit_rate_are_last_and_the_lowest_rate_first() -> Non
 
 
 def test_a_past_time_has_no_traffic_of_replicas_and_says_so_where_it_was_chosen() -> None:
-    past = replace(with_traffic(mixed(), {}, 0.6), past=PastTime(NOW, None), recorded_traffic={})
+    past: Fleet = replace(with_traffic(mixed(), {}, 0.6), past=PastTime(NOW, None), recorded_traffic={})
     chosen = ReplicaChoice(columns=("Prefix hit rate", "Waiting"), sort="prefix-hit-rate")
 
-    assert [each.title for each in table(past, chosen).columns] == ["Replica"]
-    assert NOT_KEPT in table(past, chosen).note
-    assert NOT_KEPT not in table(past).note
+    assert [each.title for each in table(past, chosen).columns] == [each.title for each in table(past).columns]
+    assert replicas_report(past, chosen).lead == f"2 pools. {why_no_rates(past)}"
+    assert replicas_report(past).lead == "2 pools."
+    assert replicas_report(mixed(), chosen).lead == "2 pools. Prefix hit rates: traffic is off (option traffic)."
     assert "prefix_hit_rate" not in [each.key_or_title for each in table(past).data.columns]
 
 
@@ -156,7 +157,7 @@ def test_a_severity_chooses_replicas_with_any_finding_of_it() -> None:
 
 @pytest.mark.parametrize(("title", "column"), SORTED_BY.items())
 def test_a_sort_puts_replicas_without_a_value_last_in_both_directions(title: str, column: str) -> None:
-    rows = replica_rows(story())
+    rows = replica_rows(with_traffic(story(), {"chat-70b": 0.6}))
     sort = sort_name(title)
     up, down = (chosen_rows(rows, ReplicaChoice(sort=each))[column] for each in (sort, f"-{sort}"))
     number = int(rows[column].replace("", pd.NA).notna().sum())
@@ -250,9 +251,10 @@ def csv_rows(built: Fleet, choice: ReplicaChoice = EVERY_REPLICA) -> list[dict[s
 
 
 def test_the_csv_has_all_columns_whole_times_and_plain_numbers() -> None:
-    (row,) = csv_rows(mixed(), ReplicaChoice(Search("odd", ("odd",))))
+    (row,) = csv_rows(with_traffic(mixed(), {"odd": 0.62}), ReplicaChoice(Search("odd", ("odd",))))
 
     assert list(row) == [field.key or field.name for field in FIELDS if not field.is_shown_only]
+    assert (row["prefix_hit_rate"], row["requests_per_minute"], row["prefix_hit_rate_missing"]) == ("0.62", "20", "")
     assert (row["id"], row["state"], row["differences"], row["critical"]) == ("http://odd:8000", "up", "1", "0")
     assert row["observed_at"] == f"{POLLED_AT:%Y-%m-%dT%H:%M:%SZ}"
     assert (row["reason"], row["best_answer"], row["labels"]) == ("", "/server_info", "pool=chat zone=eu-1")

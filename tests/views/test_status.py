@@ -9,9 +9,9 @@ from dashboard.config.load import ReloadStatus
 from dashboard.fleet import Failure, FailureKind, LabelConflict, ReceiverStatus, Source, SourceStatus
 from dashboard.fleet.traffic import Traffic
 from dashboard.views.blocks import Paragraph, Table, View, quiet_paragraph
+from dashboard.views.effect import why_no_rates
 from dashboard.views.excluded import CREDENTIALS, PROVIDER
 from dashboard.views.status import ASK_EACH, status_report
-from dashboard.views.traffic import NOT_KEPT
 from tests.builders import NOW, alike, document, down, fleet, probe, replica, story
 from tests.used import traffic, with_traffic
 
@@ -172,7 +172,7 @@ def test_without_counters_of_use_the_status_says_why() -> None:
     assert paragraphs(replace(status_report(built()), parts=(off,))) == [
         "Off: traffic.enabled is false. To read counters of use, set it to true."
     ]
-    assert past.blocks == (quiet_paragraph(NOT_KEPT),)
+    assert past.blocks == (quiet_paragraph(why_no_rates(replace(built(), recorded_traffic={}))),)
 
 
 def test_a_snapshot_has_no_options_and_an_empty_fleet_no_targets() -> None:

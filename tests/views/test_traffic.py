@@ -55,7 +55,12 @@ def test_without_requests_there_is_no_time_to_the_first_token() -> None:
 def test_rates_of_a_connector_have_a_column_where_one_was_asked() -> None:
     asked = TrafficRow("A", traffic(0.5, external_queries=50_000.0, external_hits=10_000.0))
 
-    assert cell(asked, "External hit rate").text == "20 %"
+    unused, few = (TrafficRow("B", traffic(0.5, external_queries=number)) for number in (0.0, 100.0))
+    silent = TrafficRow("C", traffic(0.5))
+    every = shown(asked, unused, few, silent)
+
+    assert [row[-1].text for row in every.rows] == ["20 %", "not used", "not enough traffic", "unsupported"]
+    assert cell(asked, "External hit rate").value == 0.2
     assert "External hit rate" not in [each.title for each in shown(TrafficRow("A", traffic(0.5))).columns]
 
 
