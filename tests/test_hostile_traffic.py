@@ -42,7 +42,7 @@ AFTER: Mapping[str, object] = {
 OWN = re.compile("|".join(rf"{re.escape(each)}\{{" for each in METRICS.values()))
 POLLS = 6  # of a second each: two windows
 PAYLOAD = "<script>alert(1)</script>"
-QUERIES, HITS = METRICS["queries"], METRICS["hits"]
+HITS = METRICS["hits"]
 EXPECTED = "expected 0 to 9,007,199,254,740,992"
 
 
@@ -67,12 +67,14 @@ LIES: Mapping[str, tuple[bytes, str]] = {
         f"hits {value}": (page({**AFTER, "hits": value}), f"{HITS} is {value!r}, {EXPECTED}")
         for value in ("NaN", "+Inf", "-Inf", "-1", "1e308", "0x10", "1_000", "True", '""', PAYLOAD)
     },
-    "everything NaN": (page(dict.fromkeys(METRICS, "NaN")), f"{QUERIES} is 'NaN', {EXPECTED}"),
+    "everything NaN": (page(dict.fromkeys(METRICS, "NaN")), f"{METRICS['running']} is 'NaN', {EXPECTED}"),
+    "queries NaN": (page({**AFTER, "queries": "NaN"}), f"{METRICS['queries']} is 'NaN', {EXPECTED}"),
     "requests negative": (page({**AFTER, "requests": -5}), f"{METRICS['requests']} is '-5', {EXPECTED}"),
     "hits above queries": (page({**AFTER, "hits": 500_000}), "hits rose by more than queries"),
     "queries decrease": (page({**AFTER, "queries": 999}), "queries decreased without a restart"),
     "hits decrease": (page({**AFTER, "hits": 499}), "hits decreased without a restart"),
-    "10,000 engines": (page({}, *series(HITS, 10_000)), "/metrics has counters of more than 1,024 engines"),
+    "2,000 engines": (page({}, *series(HITS, 2_000)), "/metrics has counters of more than 1,024 engines"),
+    "10,000 engines": (page({}, *series(HITS, 10_000)), f"/metrics has more than 8,192 series of {HITS}"),
     "no rank": (page(AFTER, f'{HITS}{{engine="{PAYLOAD}"}} 7'), f"/metrics has {HITS} without a DP rank"),
     "100,000 lines": (
         page(AFTER, *many_reasons(100_000)),

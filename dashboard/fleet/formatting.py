@@ -247,7 +247,7 @@ def missing_rate(traffic: Traffic) -> str:
     if traffic.hit_rate is not None:
         return ""
     if traffic.refused and (traffic.queries is None or traffic.requests is None):
-        return f"Not counted: {'; '.join(traffic.refused)}."
+        return not_counted(traffic)
     if not traffic.seconds:
         return "Not read twice yet."
     if traffic.queries is None or traffic.requests is None:
@@ -255,6 +255,14 @@ def missing_rate(traffic: Traffic) -> str:
     requests = f"{traffic.requests:,.0f} of {LEAST_REQUESTS} requests"
     tokens = f"{traffic.queries:,.0f} of {LEAST_TOKENS:,} prompt tokens"
     return f"Not enough traffic: {requests} and {tokens} in {duration(traffic.seconds)}."
+
+
+def not_counted(traffic: Traffic) -> str:
+    """Return which counters were refused, and why; empty without any."""
+    shown, more = list(traffic.refused[:FEW]), len(traffic.refused) - FEW
+    if more > 0:
+        shown.append(f"{more:,} more")
+    return f"Not counted: {'; '.join(shown)}." if shown else ""
 
 
 def age(seconds: float) -> str:

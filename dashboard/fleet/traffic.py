@@ -6,7 +6,7 @@ Sums come before ratios: those of a pool are ratios of its sums, never averages 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import chain
+from itertools import chain, islice
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ RATIOS = (
     ("prefill_seconds", "computed_tokens"),
 )
 SHARES = RATIOS[:2]  # of which the first is a part of the second
+MOST_REFUSED = 32  # sentences of a sum; an engine has at most one for each counter and gauge
 MINUTE = 60.0  # seconds
 BOTH = 2  # reads: an increase needs them
 MOST_READS = 15  # of a window, about: with the default options one a minute
@@ -132,7 +133,8 @@ def summed(parts: Iterable[Traffic]) -> Traffic:
     known = [[each for each in column if each is not None] for column in numbers]
     sums = [sum(column) if column else None for column in known[: len(COUNTERS)]]
     most = [max(column, default=None) for column in known[len(COUNTERS) :]]
-    return Traffic._make((max(seconds), *sums, *most, tuple(dict.fromkeys(chain.from_iterable(refused)))))
+    sentences = tuple(islice(dict.fromkeys(chain.from_iterable(refused)), MOST_REFUSED))
+    return Traffic._make((max(seconds), *sums, *most, sentences))
 
 
 def in_sequence(parts: Iterable[Traffic]) -> Traffic:

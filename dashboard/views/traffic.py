@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.effect import dominant_of, effect_of, spread_of
-from dashboard.fleet.formatting import NOT_KNOWN, duration, missing_rate, missing_word, share, short
+from dashboard.fleet.formatting import NOT_KNOWN, duration, missing_rate, missing_word, not_counted, share, short
 from dashboard.fleet.pieces import Link
 from dashboard.fleet.traffic import Traffic
 from dashboard.views.blocks import Cell, Table
@@ -47,7 +47,8 @@ def rate_hint(traffic: Traffic) -> str:
     """Return what the rate is of, or why there is none."""
     if traffic.hit_rate is None:
         return missing_rate(traffic)
-    return f"{short(traffic.hits)} of {short(traffic.queries)} prompt tokens in {duration(traffic.seconds)}"
+    counted = f"{short(traffic.hits)} of {short(traffic.queries)} prompt tokens in {duration(traffic.seconds)}"
+    return f"{counted}. {refused}" if (refused := not_counted(traffic)) else counted
 
 
 def _rate_cell(row: Any) -> Cell:

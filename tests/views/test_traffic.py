@@ -2,7 +2,7 @@
 
 import pytest
 
-from dashboard.fleet.traffic import Traffic
+from dashboard.fleet.traffic import Traffic, summed
 from dashboard.views.blocks import Cell, Table
 from dashboard.views.traffic import TrafficRow, traffic_of, traffic_table
 from tests.builders import alike, document, fleet
@@ -104,3 +104,25 @@ def test_a_replica_that_decides_the_rate_of_its_cohort_is_named() -> None:
     assert cell(row, "Prefix hit rate").note == f"{members[0].name} has 99 % of the tokens"
     assert not cell(traffic_of(built, "B", "chat", [each.id for each in members[:2]]), "Prefix hit rate").note
     assert not cell(traffic_of(built, "C", "chat", [each.id for each in members[1:]]), "Prefix hit rate").note
+
+
+def test_the_rate_of_a_cohort_says_what_was_not_counted_of_it() -> None:
+    members = alike("chat", 4, document())
+    lies = {
+        each.id: traffic(None)._replace(refused=(f"hits is '-{number}', expected 0 to 9",))
+        for number, each in enumerate(members[1:])
+    }
+    row = traffic_of(with_traffic(fleet(members, [document()]), lies, 0.5), "A", "chat", [each.id for each in members])
+
+    assert cell(row, "Prefix hit rate").text == "50 %"
+    assert cell(row, "Prefix hit rate").hint == (
+        "300.0 k of 600.0 k prompt tokens in 15 min. Not counted: hits is '-0', expected 0 to 9; "
+        "hits is '-1', expected 0 to 9; hits is '-2', expected 0 to 9."
+    )
+
+
+def test_of_many_sentences_on_counters_the_first_are_shown_and_the_rest_counted() -> None:
+    lies = (Traffic(60, refused=(f"hits is '-{number}'",)) for number in range(1000))
+    row = TrafficRow("A", summed(lies))
+
+    assert cell(row, "Prefix hit rate").hint == "Not counted: hits is '-0'; hits is '-1'; hits is '-2'; 29 more."
