@@ -112,7 +112,7 @@ def draw_times(chart: TimeChart, *, context: str | None = None, is_wide: bool = 
     for lane in chart.lanes:
         height = STRIP if lane.is_strip else ALONE if is_alone else SEVERAL
         if lane.rate_of:
-            height = RATES_ALONE if is_alone else RATES
+            height = RATES_ALONE if is_alone else RATES if lane.bands else STRIP
         heads.append(_head(lane, scale, bottom))
         bottom += HEAD
         parts.append(_lane(lane, scale, bottom, height))

@@ -171,7 +171,7 @@ def rate_lane(pool: str, rates: Iterable[tuple[Band, Sequence[TrafficSum]]], per
                 runs.append(Run(since, until, middle - thickness // 2, middle + thickness // 2))
         bands += [band._replace(runs=tuple(runs))] if runs else []
     moments = tuple(Moments(since, ends[since], tuple(lines[since])) for since in sorted(lines))
-    label = f"Prefix hit rate{'' if bands else f': {why}'}"
+    label = "Prefix hit rate" if bands else f"Hit rate: {why}"
     return Lane(label, tuple(bands), moments, RATE, rate_of=pool)
 
 

@@ -130,7 +130,7 @@ def test_a_pool_without_enough_traffic_says_so_in_place_of_lines() -> None:
     used = sums("old", traffic(0.5, requests=1))
     blocks = pool_blocks(story(), Timeline(DAY, (group("old", 3),)), [CHAT], HERE, traffic=used)
 
-    assert chart_of(blocks).lanes[1].label == "Prefix hit rate: not enough traffic"
+    assert chart_of(blocks).lanes[1].label == "Hit rate: not enough traffic"
     assert not chart_of(blocks).lanes[1].bands
 
 
