@@ -53,7 +53,8 @@ class ListedFinding(NamedTuple):
         """Return rule and cause: what a list shows of the finding, except places, values and addresses."""
         finding = self.finding
         tags = (finding.is_rollout, finding.confidence, finding.expired is not None, finding.assumptions)
-        return (finding.severity, finding.rule, tuple(sorted(finding.paths)) or finding.sentence, *tags)
+        cause = finding.rule, tuple(sorted(finding.paths)) or finding.sentence, finding.explained_by
+        return (finding.severity, *cause, *tags)
 
 
 WORST_FIRST = ""  # no sort in the URL

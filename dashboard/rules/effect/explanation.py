@@ -11,7 +11,7 @@ from dashboard.fleet.formatting import duration, joined
 from dashboard.fleet.history import Symptom
 from dashboard.fleet.pieces import Text
 from dashboard.rules.findings import Confidence, Draft, Evidence, Finding, Remedy, Severity, UnevaluatedReplicas
-from dashboard.rules.subject import PoolSubject
+from dashboard.rules.subject import FINGERPRINT, PoolSubject
 
 NO_COUNTERS = "No counters were read twice. The dashboard reads them while it polls, `check` with `--traffic`."
 # A cache that began empty is warm after some windows; an estimate, no source gives one.
@@ -78,7 +78,7 @@ def drafts_of(pool: PoolSubject, measure: str, symptoms: Mapping[str, Symptom], 
             words.text(list(own.values())),
             tuple(evidence_of(measure, own)),
             Remedy(f"Fix {joined(list(rules))} first." if rules else words.advice),
-            Confidence.DERIVED,
+            Confidence.REPORTED,
             Severity.INFO if explanation.is_past or explanation.age else words.severity,
             _why(explanation, words, own),
             explained_by=rules,
@@ -103,7 +103,7 @@ def _is_common(finding: Finding, everyone: set[str]) -> bool:
     """Return whether a finding is on all replicas of a pool with equal values: it distinguishes none of them."""
     values: dict[str, set[str]] = defaultdict(set)
     for each in finding.evidence:
-        if not each.is_reference:
+        if not each.is_reference and each.path != FINGERPRINT:  # with random seeds each replica has its own
             values[each.path].add(each.value)
     return everyone <= set(finding.replicas) and all(len(own) == 1 for own in values.values())
 
@@ -123,8 +123,12 @@ def evidence_of(measure: str, own: Mapping[str, Symptom], holder: str = "rest of
     """Yield each number with its replicas, then those of the others."""
     held: dict[float, list[str]] = defaultdict(list)
     for key, symptom in own.items():
-        held[round(symptom.own, DIGITS)].append(key)
+        held[symptom.own].append(key)
     for number, replicas in sorted(held.items()):
-        yield Evidence(measure, json.dumps(number), State.REPORTED, tuple(replicas))
-    for number in sorted({round(each.others, DIGITS) for each in own.values()}):
-        yield Evidence(measure, json.dumps(number), State.REPORTED, holder=holder, is_reference=True)
+        yield Evidence(measure, _text(number), State.REPORTED, tuple(replicas))
+    for number in sorted({each.others for each in own.values()}):
+        yield Evidence(measure, _text(number), State.REPORTED, holder=holder, is_reference=True)
+
+
+def _text(number: float) -> str:
+    return json.dumps(round(number, DIGITS)).removesuffix(".0")

@@ -31,7 +31,7 @@ def _low(found: Sequence[Symptom]) -> Text:
 LOW = Words(
     _low,
     # what other hashes, an unused or an emptied cache cause, or a smaller one
-    causes=("RT-", "SH-", "BL-", "ID-08", "ID-12", "CP-01", "CP-11"),
+    causes=("RT-", "BL-", "ID-08", "ID-12", "CP-01", "CP-11"),
     impact="Each miss is computed again.",
     others="routing without prefix affinity, or another workload such as a LoRA adapter",
     advice="Compare the requests of these replicas with those of their peers: prompts, LoRA adapters, routing.",
@@ -123,7 +123,7 @@ def pool_hit_rate_fell(pool: PoolSubject, *, left: float = 0.5) -> Iterator[Draf
             ),
             tuple(evidence_of(POOL_HIT_RATE, dict.fromkeys(members, symptom), "last day")),
             Remedy("Compare the pool with a time before the fall: its settings, the router, and the prompts."),
-            Confidence.DERIVED,
+            Confidence.REPORTED,
             Severity.INFO if changed == [] else None,
             f"{why} {LOW.impact}",
         )

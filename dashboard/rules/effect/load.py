@@ -79,7 +79,7 @@ def _busier(noun: str, found: Sequence[Symptom]) -> Text:
 PREEMPTING = Words(
     partial(_busier, "Preemptions"),
     # less KV cache, other limits of batches and queues, or prompts that are computed again
-    causes=("CP-", "CO-11", "RT-", "BL-"),
+    causes=("CP-", "CO-11", "RT-13", "BL-"),
     impact="Preempted requests are computed again.",
     others="longer prompts or outputs than on its peers, or a router that does not balance",
     advice="Compare the load of these replicas with that of their peers: requests, prompt lengths, KV cache usage.",
