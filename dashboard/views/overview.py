@@ -70,8 +70,9 @@ def overview_report(
         plan_section(fleet, order=_order_text(fleet, chosen)),
     ]
     if fleet.pools:
-        shown = colouring if fleet.past is None else ""
-        note = (*_map_text(fleet, chosen), Piece("As a table", link=page(pages.REPLICAS)))
+        missing = why_no_traffic(fleet) or ("not recorded by replica" if fleet.past is not None else "")
+        shown = "" if missing else colouring
+        note = (*_map_text(chosen, missing), Piece("As a table", link=page(pages.REPLICAS)))
         parts.append(Section(MAP, "Fleet", (fleet_map(fleet, pools, shown),), note=note))
         kept = {name: value for name, value in chosen.items() if value and name != pages.SORT}
         parts.append(Section(POOLS, "Pools", (sort_table(pools_table(fleet, pools), sort, pages.OVERVIEW, kept),)))
@@ -101,19 +102,14 @@ def _order_text(fleet: Fleet, chosen: Mapping[str, str]) -> Text:
     return ORDER
 
 
-def _map_text(fleet: Fleet, chosen: Mapping[str, str]) -> Text:
-    """Return how the map is coloured, and the link to the other way; why there is none by hit rate."""
-    cell = "one cell per replica, by its "
-    why = why_no_traffic(fleet)
-    if fleet.past is not None:
-        missing = "; the history has no hit rates of replicas" if chosen[pages.MAP] else ""
-        return (Piece(f"{cell}worst finding{missing} "),)
+def _map_text(chosen: Mapping[str, str], missing: str) -> Text:
+    """Return how the map is coloured, and the link to the other way; `missing` is why hit rates are not known."""
+    cell = "one cell per replica, by its"
+    if missing:
+        return (Piece(f"{cell} worst finding{f'; hit rates: {missing}' if chosen[pages.MAP] else ''} "),)
     if chosen[pages.MAP]:
-        missing = f": {why}" if why else ""
-        link = _with(chosen, pages.MAP, "")
-        return (Piece(f"{cell}prefix hit rate{missing} "), Piece("by worst finding", link=link))
-    offered = () if why else (Piece("by prefix hit rate", link=_with(chosen, pages.MAP, BY_RATE)),)
-    return (Piece(f"{cell}worst finding "), *offered)
+        return (Piece(f"{cell} prefix hit rate "), Piece("by worst finding", link=_with(chosen, pages.MAP, "")))
+    return (Piece(f"{cell} worst finding "), Piece("by prefix hit rate", link=_with(chosen, pages.MAP, BY_RATE)))
 
 
 def summary_figures(

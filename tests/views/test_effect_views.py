@@ -227,18 +227,32 @@ def test_the_map_and_the_plan_offer_their_other_order_where_there_is_traffic(dem
     assert "by prefix hit rate" in note_of(used, MAP)
     assert "by worst finding" in note_of(used, MAP, colouring=BY_RATE)
     assert "hit rate" not in note_of(demo_fleet, MAP)
-    assert "prefix hit rate: traffic is off (option traffic)" in note_of(demo_fleet, MAP, colouring=BY_RATE)
+    assert "worst finding; hit rates: traffic is off (option traffic)" in note_of(demo_fleet, MAP, colouring=BY_RATE)
     assert "by measured effect" in note_of(used, PLAN)
     assert "by tokens recomputed (estimate)" in note_of(used, PLAN, order=BY_EFFECT)
     assert "measured" not in note_of(demo_fleet, PLAN)
 
 
 def test_a_past_time_has_no_map_by_hit_rate(used: Fleet) -> None:
-    past = replace(used, past=PastTime(NOW), traffic={}, recorded_traffic={})
-    shown = overview_report(past, colouring=BY_RATE)
+    recorded = {(each.pool or "", each.document or ""): traffic(0.5) for each in used.replicas}
+    past = replace(used, past=PastTime(NOW), traffic={}, recorded_traffic=recorded)
 
-    assert "the history has no hit rates of replicas" in to_plain(part(shown, MAP).note)
-    assert "prefix hit rate" not in note_of(past, MAP)
+    assert "worst finding; hit rates: not recorded by replica" in note_of(past, MAP, colouring=BY_RATE)
+    assert "hit rate" not in note_of(past, MAP)
+
+
+def test_a_past_time_has_the_rates_of_cohorts_and_no_spread(used: Fleet) -> None:
+    recorded = {(each.pool or "", each.document or ""): traffic(0.5) for each in used.replicas if each.document}
+    past = replace(used, past=PastTime(NOW), traffic={}, recorded_traffic=recorded)
+    shown, by_replica = measures(past, CHAT), measures(past, CHAT, by_replica=True)
+
+    assert {key: (each.text, each.note) for key, each in shown["Prefix hit rate"].items()} == dict.fromkeys(
+        "ABC", ("50 %", "")
+    )
+    alone = {each.replicas[0] for each in pool_named(past, CHAT).cohorts if len(each.replicas) == 1}
+    known = {key for key, each in by_replica["Prefix hit rate"].items() if each.text == "50 %"}
+    assert known == alone
+    assert texts(past, of_rule(past, "RT-06"))[0][0][1:] == ["50 %"]
 
 
 def test_links_of_the_map_keep_the_other_choices_of_the_url(used: Fleet) -> None:

@@ -28,6 +28,7 @@ from dashboard.views.settings import settings_report
 from dashboard.views.status import status_report
 from tests.builders import HOSTILE, document, down, fleet, hostile, story
 from tests.saved_fleets import built_of_captures
+from tests.used import with_traffic
 from tests.views.walking import anchors_led_to, blocks_of, entries_of, files_of, parts_of
 
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -38,6 +39,7 @@ def fleets() -> dict[str, Fleet]:
     return {
         "story": story(),
         "hostile": hostile(),
+        "used": with_traffic(hostile(), {}, 0.5),
         "empty": empty_fleet("nothing"),
         "all down": fleet([down("a"), down("b", pool=None)], [document()]),
         "captures": built_of_captures(),
@@ -66,7 +68,7 @@ VIEWS: dict[str, Callable[[Fleet], View]] = {
 }
 CASES = [
     (kind, view)
-    for kind in ("story", "hostile", "empty", "all down", "captures")
+    for kind in ("story", "hostile", "used", "empty", "all down", "captures")
     for view in VIEWS
     if kind != "empty" or view not in {"compare", "chosen", "replica"}
 ]
