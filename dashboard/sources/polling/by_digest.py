@@ -128,8 +128,7 @@ class DigestPoller:
         self._sampling = {key: each for key, each in self._sampling.items() if key in groups}
         self._read = {each: result for each, result in self._read.items() if each in self._keys}
         polled |= {each.id: self._with_earlier(polled[each.id], scraped_at.get(each.id)) for each in rest}
-        asked = {each.id for each in direct}
-        self._count({name: each for name, each in counts.items() if name not in asked}, polled)
+        self._count(counts, {each.id for each in direct}, polled)
         self._last, self._copied = polled, copied
         return tuple(polled[name] for name in unique)
 
@@ -209,12 +208,18 @@ class DigestPoller:
             (rest if key is None else groups[key]).extend(several)
         return groups, rest
 
-    def _count(self, counts: Mapping[str, ScrapedCounts], polled: dict[str, Snapshot]) -> None:
-        """Add the counters of later scrapes to their windows, and give the snapshots what these counted."""
+    def _count(self, counts: Mapping[str, ScrapedCounts], asked: Collection[str], polled: dict[str, Snapshot]) -> None:
+        """Add the counters of later scrapes to their windows, and give the snapshots what these counted.
+
+        While Prometheus cannot reach a replica its window stays: the process counts on. `asked` have their own.
+        """
         before, self._windows = self._windows, {}
         for name, snapshot in polled.items():
+            if name in asked:
+                continue
             scrape, scraped = counts.get(name), snapshot.target.scraped
             if scrape is None or scraped is None or not scraped.lines:
+                self._windows |= {name: before[name]} if name in before else {}
                 traffic, counted = ({}, {}) if snapshot.is_scraped else (snapshot.traffic, snapshot.counted)
             else:
                 at, window = before.get(name, (0.0, None))

@@ -378,7 +378,8 @@ def test_traffic_is_what_rose_between_two_scrapes_and_counts_once() -> None:
     assert again is poll_with(poller, SCRAPED, second), "the same until another scrape"
     gone = poll_with(poller, SCRAPED)
     assert (gone.traffic, gone.counted) == ({}, {})
-    assert poll_with(poller, SCRAPED, scrape(122, 4000)).traffic == {}, "the window begins anew"
+    back = poll_with(poller, SCRAPED, scrape(122, 4000))
+    assert (back.traffic[0].queries, back.counted[0].queries) == (3000, 1000), "the process counted on"
 
 
 def test_a_clock_of_prometheus_that_is_set_back_begins_the_window_anew() -> None:
@@ -393,7 +394,8 @@ def test_a_replica_that_prometheus_cannot_reach_has_no_traffic() -> None:
     poller = DigestPoller(LIMITS)
     down = replace(SCRAPED, scraped=ScrapedMetrics(b"", AT, falls_back=False))
     poll_with(poller, SCRAPED, scrape(0, 1000))
-    assert poll_with(poller, down, scrape(60, 2000)).traffic == {}
+    assert poll_with(poller, SCRAPED, scrape(60, 2000)).traffic
+    assert poll_with(poller, down, scrape(120, 3000)).traffic == {}
 
 
 def test_a_replica_that_every_poll_asks_is_counted_from_its_own_page_alone(server: HostileServer) -> None:
