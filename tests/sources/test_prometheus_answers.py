@@ -139,9 +139,9 @@ def test_a_broken_answer_is_refused_as_in_any_other_spelling(place: int, noise: 
 
 @given(st.lists(st.tuples(LABELS, st.sampled_from(("", "vllm:a", 'a"b', "é")), st.text(max_size=5)), max_size=4))
 def test_samples_of_many_metrics_are_the_same_in_any_spelling(found: list[tuple[dict[str, str], str, str]]) -> None:
-    result = [
-        {"metric": {**({"__name__": name} if name else {}), **labels}, "value": [NOW, value]}
-        for labels, name, value in found
+    names = [{"__name__": name} if name else {} for _, name, _ in found]
+    result: list[dict[str, Any]] = [
+        {"metric": own | labels, "value": [NOW, value]} for own, (labels, _, value) in zip(names, found, strict=True)
     ]
     answer = {"status": "success", "data": {"resultType": "vector", "result": result}}
     own = json.dumps(answer, separators=(",", ":"), ensure_ascii=False).encode()
