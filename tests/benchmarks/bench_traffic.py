@@ -91,7 +91,7 @@ def windows(seconds: float, replicas: int = REPLICAS) -> tuple[list[ReplicaTraff
 def main() -> int:
     """Print the table; return 1 when a budget is exceeded."""
     known, by_minute = windows(TRAFFIC.interval_seconds)
-    _, often = windows(OFTEN, REPLICAS // 20)
+    _, often = windows(OFTEN, REPLICAS // 5)
     at = TRAFFIC.window_seconds
 
     def count() -> None:

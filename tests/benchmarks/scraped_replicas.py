@@ -16,7 +16,9 @@ from dashboard.demo.answers import DemoProcess
 from dashboard.demo.describe import Configuration, DemoReplica
 from dashboard.demo.pages import render
 from dashboard.demo.story import CHAT_SETTINGS, H100, LLAMA_70B, PROVIDER
+from dashboard.vllm.traffic import METRICS
 from tests.benchmarks.nginx import nginx
+from tests.serving import ROOT
 from tests.sources.prometheus_server import prometheus
 
 MANY, FEW, DOCUMENTS, POOLS = 10_000, 1_000, 60, 8
@@ -25,6 +27,8 @@ INTERVAL_SECONDS = 60  # between two scrapes of a replica: Prometheus' default
 PATIENCE_SECONDS = 300.0
 # What the dashboard reads of /metrics; Prometheus would keep the other 580 lines, too.
 READ = (b"vllm:cache_config_info{", b"vllm_fleet_config_info{", b"process_start_time_seconds ")
+COUNTERS = tuple(f"{metric}{{".encode() for metric in METRICS.values())
+TRAFFIC = (ROOT / "tests" / "traffic" / "0.33.0" / "llama" / "second.txt").read_bytes()
 PATHS = {
     "/v1/models": "",
     "/version": "",
@@ -66,7 +70,9 @@ class Replicas:
         for path, query in PATHS.items():
             (own / file_of(path)).write_bytes(process.answer("GET", path, None, time.time(), query).body)
         page = process.answer("GET", "/metrics", None, time.time()).body
-        return b"".join(line + b"\n" for line in page.splitlines() if line.startswith(READ))
+        lines = [line for line in page.splitlines() if line.startswith(READ)]
+        lines += [line for line in TRAFFIC.splitlines() if line.startswith(COUNTERS)]
+        return b"".join(line + b"\n" for line in lines)
 
     def _write(self, number: int, document: int, turn: int) -> None:
         page = self._pages[document]
