@@ -67,9 +67,7 @@ def unread_entries(replicas: Iterable[Replica], most: int = MOST_GROUPS) -> tupl
     if rest := sum(map(len, list(groups.values())[most:])):
         items.append(Entry(Tone.UNKNOWN, (Piece(count(rest, "more replica"), link=page(pages.REPLICAS)),)))
     every = [replica for own in groups.values() for replica in own]
-    return (
-        (Entries(tuple(items), partial(to_data, every, UNREAD, "not-read", "Unreachable or partial")),) if items else ()
-    )
+    return (Entries(tuple(items), partial(to_data, every, UNREAD, "not-read", "Incomplete data")),) if items else ()
 
 
 def suppressed_blocks(fleet: Fleet, known: FindingList) -> tuple[Block, ...]:

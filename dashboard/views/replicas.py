@@ -182,7 +182,7 @@ def replicas_report(fleet: Fleet, choice: ReplicaChoice = EVERY_REPLICA, *, rows
         lead=lead,
         context=context_of(fleet, filters=[(key, text) for key, text in filters.items() if text]),
         parts=(
-            *([Section("not-read", "Unreachable or partial", unread, is_exported_only=True)] if unread else []),
+            *([Section("not-read", "Incomplete data", unread, is_exported_only=True)] if unread else []),
             Section(TABLE, "Replicas", (table,)),
             glossary((POOL, COHORT)),
         ),

@@ -57,7 +57,7 @@ AGENDA = {
     DIFFERENCES: "Differences",
     CAPACITY: "Capacity",
     TRAFFIC: "Traffic",
-    NOT_READ: "Unreachable or partial",
+    NOT_READ: "Incomplete data",
     SUPPRESSED: "Suppressed",
 }  # anchor -> title in the agenda
 FOLD = "Why, and what to do"  # of entries on findings that are not critical
@@ -202,7 +202,7 @@ def _unread(fleet: Fleet, noted: tuple[Block, ...]) -> Section:
         skipped = page(pages.FINDINGS, SKIPPED, rules="Skipped")
         text = f"{count(number, 'rule')} skipped somewhere: "
         blocks.append(Paragraph((Piece(text), Piece("reasons", link=skipped), Piece("."))))
-    return Section(NOT_READ, "Unreachable or partial", tuple(blocks))
+    return Section(NOT_READ, "Incomplete data", tuple(blocks))
 
 
 def _appendices(fleet: Fleet, known: FindingList) -> list[Section]:

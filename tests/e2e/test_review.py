@@ -40,7 +40,7 @@ AGENDA = [
     "Differences",
     "Capacity",
     "Traffic",
-    "Unreachable or partial",
+    "Incomplete data",
     "Suppressed",
 ]
 MEETING = "&meeting=1"
