@@ -48,32 +48,6 @@ def deviates_from_baseline(pool: PoolSubject) -> Iterator[Draft]:
     A baseline is a file with expected values, tolerated sets and ranges, and ignored settings. Every replica is
     compared with it, so it also reports what is wrong on all of them. What a replica does not report is unknown.
     Settings that decide block hashes are a separate finding; other deviations are a warning.
-
-    Why it matters:
-        - any pool (warning): A replica with other values behaves in a way that was not planned. The next review starts
-          from wrong facts.
-        - prefix-hash (critical): Settings that decide block hashes deviate, so the router never matches these
-          replicas.
-        - kv-events (critical): Settings that decide block hashes deviate, so events of these replicas do not match the
-          router's index.
-        - kv-store (critical): Settings that decide block hashes deviate, so these replicas share nothing with replicas
-          that match the baseline.
-
-    How to fix:
-        Restart the replicas with the expected values. Where the new value is better, change the baseline's file, by
-        hand or with `python -m dashboard baseline`, and have the change reviewed.
-
-    Exceptions:
-        A trial on some replicas: suppress the finding for them until a date. List a setting that may have several
-        values under `tolerated`, and one that does not matter under `ignored`.
-
-    Evidence:
-        - vllm/v1/core/kv_cache_utils.py (what goes into the hash of a block)
-        - vllm/config/cache.py (block size, hash algorithm and prefix caching can be set per server)
-
-    Example:
-        A pool's baseline has a block size of 16. A new base image set it to 32 on every replica: nothing differs, but
-        the router still hashes blocks of 16.
     """
     baseline = cast("Baseline", pool.baseline)
     usual = usual_values(baseline, (pool.settings(each) for each in pool.members))

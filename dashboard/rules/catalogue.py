@@ -1,15 +1,13 @@
-"""All rules: the rows of simple_rules.yaml and the functions of these modules, in the order of their ids."""
+"""All rules: the rows of rules.yaml, with the functions of these modules, in the order of their ids."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
-from importlib.resources import files
 from itertools import pairwise
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, field_validator
 
 from dashboard.compare.equality import without_owner
@@ -21,11 +19,10 @@ from dashboard.rules.capacity import devices, graphs, kv_cache
 from dashboard.rules.differences import pair_differences, pool_differences
 from dashboard.rules.disaggregation import handshake, options, roles, transfer
 from dashboard.rules.disaggregation.handshake import NixlFact, warn_unless_compared
-from dashboard.rules.domain import ImpactContext
 from dashboard.rules.effect import hit_rate, load
-from dashboard.rules.findings import FAMILIES, Draft, Finding, Severity
+from dashboard.rules.findings import FAMILIES, Draft, Finding
 from dashboard.rules.identity import components, coverage, engines, flapping
-from dashboard.rules.registry import Page, Rule, Scope, flowing
+from dashboard.rules.registry import Rule, RuleText, Scope, rows
 from dashboard.rules.routing import blocks, events, hash_root, hashes, prefix_caching, replay, router_facts
 from dashboard.rules.selection import caching, publishing
 from dashboard.rules.stores import connectors, sharing
@@ -62,20 +59,14 @@ class _RuleGroup(BaseModel, extra="forbid", frozen=True):
         return name
 
 
-class _Impact(BaseModel, extra="forbid", frozen=True):
-    severity: Severity
-    why: str
-
-
 class _RemedyRow(BaseModel, extra="forbid", frozen=True):
     sentence: str
     set: dict[str, Any]
 
 
-class _SimpleRule(_RuleGroup):
-    """One row; the head of simple_rules.yaml explains its fields."""
+class _SimpleRule(RuleText, _RuleGroup):
+    """The row of a rule that compares settings."""
 
-    id: str
     name: str
     scope: Literal[Scope.POOL, Scope.PAIR] = Scope.POOL
     also: tuple[_RuleGroup, ...] = ()
@@ -85,31 +76,19 @@ class _SimpleRule(_RuleGroup):
     spares_own_keys: bool = False
     remedy: _RemedyRow | None = None
     problem: str
-    impact: dict[ImpactContext, _Impact]
-    fix: str
-    exceptions: str
-    evidence: tuple[str, ...]
-    example: str
 
     def as_rule(self) -> Rule:
         groups = (self, *self.also)
-        why = {context: each.why for context, each in self.impact.items()}
         return Rule(
             self.id,
             self.name,
-            {context: each.severity for context, each in self.impact.items()},
+            self.severity,
             partial(_check_pair if self.scope is Scope.PAIR else _check_pool, self, groups),
-            Page(flowing(self.problem), why, self.fix, self.exceptions, self.evidence, self.example),
+            self.page(self.problem),
             self.needs or tuple(path for group in groups for path in group.compare),
             self.scope,
             spares_own_keys=self.spares_own_keys,
         )
-
-
-def simple_rules() -> list[Rule]:
-    text = files("dashboard.rules").joinpath("simple_rules.yaml").read_text(encoding="utf-8")
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return [_SimpleRule(**row).as_rule() for row in yaml.load(text, loader)]  # noqa: S506  both are safe loaders
 
 
 def _check_pool(row: _SimpleRule, groups: tuple[_RuleGroup, ...], pool: PoolSubject) -> Iterator[Draft]:
@@ -137,7 +116,8 @@ def _check_pair(row: _SimpleRule, groups: tuple[_RuleGroup, ...], pair: PairSubj
 
 _CODED = (each for module in MODULES for each in vars(module).values() if isinstance(each, Rule))
 _PREFIXES = tuple(FAMILIES)
-ALL_RULES = tuple(sorted([*simple_rules(), *_CODED], key=lambda rule: (_PREFIXES.index(rule.id[:2]), rule.id)))
+_SIMPLE = (_SimpleRule(**row).as_rule() for row in rows().values() if "compare" in row)
+ALL_RULES = tuple(sorted([*_SIMPLE, *_CODED], key=lambda rule: (_PREFIXES.index(rule.id[:2]), rule.id)))
 BY_ID = {rule.id: rule for rule in ALL_RULES}
 
 

@@ -1,21 +1,20 @@
-"""How a rule is declared: `@rule(...)` over a pure function, or a row of simple_rules.yaml."""
+"""How a rule is declared: a row of rules.yaml, and `@rule(...)` over a pure function where it does not only compare."""
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from textwrap import dedent
+from functools import cache
+from importlib.resources import files
 from typing import Any
+
+import yaml
+from pydantic import BaseModel
 
 from dashboard.fleet import FactName
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import FAMILIES, Family, Severity
-
-WHY, FIX, EXCEPTIONS, EVIDENCE, EXAMPLE = "Why it matters", "How to fix", "Exceptions", "Evidence", "Example"
-_HEAD = re.compile(rf"^({WHY}|{FIX}|{EXCEPTIONS}|{EVIDENCE}|{EXAMPLE}):[ \t]*$", re.MULTILINE)
-_ENTRY = re.compile(r"^- ", re.MULTILINE)
-_IMPACT = re.compile(rf"({'|'.join(ImpactContext)}) \(({'|'.join(Severity)})\): (.+)", re.DOTALL)
 
 
 class Scope(StrEnum):
@@ -40,6 +39,41 @@ class Page:
     exceptions: str
     evidence: tuple[str, ...]
     example: str
+
+
+class Impact(BaseModel, extra="forbid", frozen=True):
+    """How severe a rule is in a context, and why it matters there."""
+
+    severity: Severity
+    why: str
+
+
+class RuleText(BaseModel, extra="forbid", frozen=True):
+    """What the row of every rule has; the head of rules.yaml explains its fields."""
+
+    id: str
+    impact: dict[ImpactContext, Impact]
+    fix: str
+    exceptions: str
+    evidence: tuple[str, ...]
+    example: str
+
+    @property
+    def severity(self) -> dict[ImpactContext, Severity]:
+        return {context: each.severity for context, each in self.impact.items()}
+
+    def page(self, problem: str) -> Page:
+        why = {context: each.why for context, each in self.impact.items()}
+        fix, exceptions = flowing(self.fix), flowing(self.exceptions)
+        return Page(flowing(problem), why, fix, exceptions, self.evidence, self.example)
+
+
+@cache
+def rows() -> Mapping[str, Mapping[str, Any]]:
+    """Return the rows of rules.yaml by the ids of their rules."""
+    text = files("dashboard.rules").joinpath("rules.yaml").read_text(encoding="utf-8")
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return {row["id"]: row for row in yaml.load(text, loader)}  # noqa: S506  both are safe loaders
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,51 +122,23 @@ class Rule:
         return min(candidates, key=lambda each: (each[1].rank, each[0] not in known)) if candidates else None
 
 
-def rule(id_: str, **options: Any) -> Callable[[Check], Rule]:
-    """Declare a rule: its name is that of its function, its page and severities are in the docstring.
+def rule(id_: str, text: RuleText | None = None, **options: Any) -> Callable[[Check], Rule]:
+    """Declare a rule: its name is that of its function, its problem the docstring, all other text its row.
 
     `options` are further fields of `Rule`. The function takes its subject, and parameters by keyword, each with a
-    default.
+    default. `text` is in place of a row.
     """
 
     def declared(check: Check) -> Rule:
+        own = text or RuleText(**rows()[id_])
         keywords = list(inspect.signature(check).parameters.values())[1:]
         parameters = {each.name: each.default for each in keywords}
-        page, severity = read_docstring(inspect.getdoc(check) or "")
-        return Rule(id_, check.__name__.replace("_", "-"), severity, check, page, parameters=parameters, **options)
+        page = own.page(inspect.getdoc(check) or "")
+        name = check.__name__.replace("_", "-")
+        return Rule(id_, name, own.severity, check, page, parameters=parameters, **options)
 
     return declared
 
 
-def read_docstring(docstring: str) -> tuple[Page, Mapping[ImpactContext, Severity]]:
-    """Return a docstring as a page, missing sections empty, and the severity by impact context.
-
-    "Why it matters" is a list of `- context (severity): sentence`. Of equally severe contexts the first counts.
-    """
-    problem, *rest = _HEAD.split(docstring)
-    sections = {name: dedent(text).strip("\n") for name, text in zip(rest[::2], rest[1::2], strict=True)}
-    impacts = list(_impacts(sections.get(WHY, "")))
-    page = Page(
-        problem=flowing(problem),
-        why={context: why for context, _, why in impacts},
-        fix=flowing(sections.get(FIX, "")),
-        exceptions=flowing(sections.get(EXCEPTIONS, "")),
-        evidence=tuple(_entries(sections.get(EVIDENCE, ""))),
-        example=sections.get(EXAMPLE, "").rstrip(),
-    )
-    return page, {context: severity for context, severity, _ in impacts}
-
-
-def _impacts(text: str) -> Iterator[tuple[ImpactContext, Severity, str]]:
-    for entry in _entries(text):
-        if (found := _IMPACT.fullmatch(entry)) is None:
-            raise ValueError(f"expected `context (severity): sentence`: {entry}")
-        yield ImpactContext(found[1]), Severity(found[2]), found[3]
-
-
 def flowing(text: str) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text.strip()) if paragraph)
-
-
-def _entries(text: str) -> list[str]:
-    return [flowing(entry) for entry in _ENTRY.split(text) if entry.strip()]

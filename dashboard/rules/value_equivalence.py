@@ -1,6 +1,6 @@
 """Values that mean the same: each function returns the value that counts for a comparison.
 
-A row of simple_rules.yaml names one of them under `meaning`.
+A row of rules.yaml names one of them under `meaning`.
 """
 
 import json

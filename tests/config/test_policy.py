@@ -14,6 +14,7 @@ from dashboard.rules.domain import Expectations, PoolDeclaration, Router, SeedPo
 from dashboard.rules.findings import Draft, Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.rules.registry import Rule, rule
+from tests.rules.made_up import text_of
 
 pytestmark = pytest.mark.usefixtures("working_folder")
 
@@ -99,7 +100,7 @@ def rule_with_a_parameter_of_each_type() -> Rule:
     ) -> tuple[Draft, ...]:
         raise AssertionError(tolerance, least, strict, unit)
 
-    return rule("CP-99")(check)
+    return rule("CP-99", text_of())(check)
 
 
 def test_parameters_have_the_types_of_their_defaults_and_only_written_ones_are_kept() -> None:

@@ -11,19 +11,17 @@ from dashboard.render.rule_markdown import headline, rule_page, worst
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import Draft
 from dashboard.rules.registry import Rule, Scope, rule
+from tests.rules.made_up import text_of
+
+TEXT = text_of(
+    {"any pool": ("info", "a | b.")},
+    evidence=("vllm/a.py", "measured, see some-org/some.repo#12 and https://example.org/x/y#3"),
+)
 
 
-@rule("CP-99", needs=("engines",), scope=Scope.FLEET, least=1)
+@rule("CP-99", TEXT, needs=("engines",), scope=Scope.FLEET, least=1)
 def made_up(_fleet: object, *, tolerance: float = 0.2, word: str = "big") -> Iterator[Draft]:  # noqa: ARG001  its page names them
-    """Something is too small.
-
-    Why it matters:
-        - any pool (info): a | b.
-
-    Evidence:
-        - vllm/a.py
-        - measured, see some-org/some.repo#12 and https://example.org/x/y#3
-    """
+    """Something is too small."""
     yield from ()  # its page is read, and it finds nothing
 
 
@@ -38,7 +36,7 @@ def test_a_page_has_parameters_and_escaped_cells() -> None:
 
 
 def test_a_rule_needs_one_replica_or_nothing() -> None:
-    needless = rule("CP-98")(made_up.check)
+    needless = rule("CP-98", TEXT)(made_up.check)
 
     assert "Skipped unless at least one replica reports one of these:\n\n- `engines`" in rule_page(made_up)
     assert "Never skipped." in rule_page(needless)

@@ -9,39 +9,12 @@ from pydantic import ValidationError
 from dashboard.rules.catalogue import ALL_RULES, BY_ID, _RuleGroup, likely_rule_id, rule_id, unknown_rule
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import FAMILIES, OutcomeKind, Severity
-from dashboard.rules.registry import Rule, read_docstring
+from dashboard.rules.registry import Rule, rows
 from tests.rules.case import FOLDER, cases_of, rule_of
+from tests.rules.made_up import text_of
 from tests.tools.rule_set import COMMITTED, text, verdict_of
 
 SOURCE = re.compile(r"vllm/[\w/]+\.py|[\w.-]+/[\w.-]+#\d+|https?://|captures?/|measured")
-WHOLE = """Blocks differ.
-
-More of the problem
-on two lines.
-
-Why it matters:
-    - any pool (warning): One thing
-      on two lines.
-    - kv-events (critical): Another: with a colon.
-
-How to fix:
-    Do this
-    and that.
-
-    Then rest.
-
-Exceptions:
-    None.
-
-Evidence:
-    - vllm/config/cache.py
-    - owner/repo#1
-
-Example:
-    A
-      deeper
-"""
-
 each_rule = pytest.mark.parametrize("rule", ALL_RULES, ids=lambda rule: rule.id)
 # Their causes are outside of vLLM, or one value per replica has to be chosen.
 NOTHING_TO_PASTE = {
@@ -103,27 +76,31 @@ def test_a_rule_has_cases_of_each_outcome_and_findings_with_evidence_and_remedy(
     assert any(finding.remedy.snippets for finding in found) or rule.id in NOTHING_TO_PASTE, "something to paste"
 
 
-def test_a_docstring_is_a_page_of_sections() -> None:
-    page, severity = read_docstring(WHOLE)
-    brief, _ = read_docstring("Blocks differ.")
+def test_the_page_of_a_rule_has_its_paragraphs_on_one_line_each() -> None:
+    text = text_of(
+        {"any pool": ("warning", "One thing."), "kv-events": ("critical", "Another: with a colon.")},
+        fix="Do this\nand that.\n\nThen rest.\n",
+        evidence=("vllm/config/cache.py", "owner/repo#1"),
+        example="A\n  deeper",
+    )
+    page = text.page("Blocks differ.\n\nMore of the problem\non two lines.")
 
     assert page.problem == "Blocks differ.\n\nMore of the problem on two lines."
-    assert page.why == {
-        ImpactContext.MODEL: "One thing on two lines.",
-        ImpactContext.KV_EVENTS: "Another: with a colon.",
-    }
-    assert severity == {ImpactContext.MODEL: Severity.WARNING, ImpactContext.KV_EVENTS: Severity.CRITICAL}
+    assert page.why == {ImpactContext.MODEL: "One thing.", ImpactContext.KV_EVENTS: "Another: with a colon."}
+    assert text.severity == {ImpactContext.MODEL: Severity.WARNING, ImpactContext.KV_EVENTS: Severity.CRITICAL}
     assert page.fix == "Do this and that.\n\nThen rest."
-    assert page.exceptions == "None."
     assert page.evidence == ("vllm/config/cache.py", "owner/repo#1")
     assert page.example == "A\n  deeper"
-    assert (brief.problem, brief.why, brief.fix, brief.evidence, brief.example) == ("Blocks differ.", {}, "", (), "")
 
 
-@pytest.mark.parametrize("head", ["no such context (info)", "any pool (bad)", "any pool"])
-def test_unknown_impact_contexts_and_severities_are_rejected(head: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(head)):
-        read_docstring(f"Blocks differ.\n\nWhy it matters:\n    - {head}: A sentence.\n")
+@pytest.mark.parametrize(("context", "severity"), [("no such context", "info"), ("any pool", "bad")])
+def test_unknown_impact_contexts_and_severities_are_rejected(context: str, severity: str) -> None:
+    with pytest.raises(ValidationError, match="Input should be"):
+        text_of({context: (severity, "A sentence.")})
+
+
+def test_each_row_is_that_of_a_rule() -> None:
+    assert sorted(rows()) == sorted(each.id for each in ALL_RULES)
 
 
 def test_an_unknown_meaning_is_rejected() -> None:

@@ -28,6 +28,7 @@ from dashboard.rules.registry import Rule, Scope, rule
 from dashboard.rules.subject import FleetSubject, PairSubject, PoolSubject
 from tests import builders
 from tests.rules import case
+from tests.rules.made_up import text_of
 
 BLOCKS = "cache_config.block_size"
 MODEL, HASHES, EVENTS, APPROXIMATE = (
@@ -41,22 +42,23 @@ NOT_APPLICABLE = OutcomeKind.NOT_APPLICABLE
 GUESSED = "If the router is approximate: the router guesses wrong."
 ASSUMED = ("router is approximate",)
 UNSET = ("seed is unset",)
+TEXT = text_of(
+    {
+        "any pool": ("warning", "Clients notice."),
+        "kv-events": ("critical", "The index notices."),
+        "approximate": ("critical", "The router guesses wrong."),
+    }
+)
 
 
 def declare(check: Any, severity: Mapping[ImpactContext, Severity] | None = None, **more: Any) -> Rule:
     """Declare a rule of these tests."""
-    declared = rule(**{"id_": "RT-91", "needs": (BLOCKS,), "least": 1, **more})(check)
+    declared = rule(**{"id_": "RT-91", "text": TEXT, "needs": (BLOCKS,), "least": 1, **more})(check)
     return replace(declared, severity=severity or {MODEL: WARNING, EVENTS: CRITICAL})
 
 
 def blocks_differ(subject: PoolSubject) -> Iterator[Draft]:
-    """Block sizes differ from 16.
-
-    Why it matters:
-        - any pool (warning): Clients notice.
-        - kv-events (critical): The index notices.
-        - approximate (critical): The router guesses wrong.
-    """
+    """Block sizes differ from 16."""
     for value, replicas in subject.values(BLOCKS).items():
         if value.value != "16":
             yield draft_of(*replicas, evidence=(Evidence(BLOCKS, value.value, value.state, replicas),))

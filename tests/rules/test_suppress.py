@@ -26,6 +26,7 @@ from dashboard.rules.policy import FleetData, Policy, suppress, unused_suppressi
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.subject import FleetSubject
 from tests import builders
+from tests.rules.made_up import text_of
 
 TODAY = builders.NOW.date()
 YESTERDAY = TODAY - timedelta(days=1)
@@ -166,15 +167,11 @@ def test_a_finding_without_replicas_is_matched_by_rule_and_pool(limits: dict[str
 
 def test_a_finding_on_the_fleet_is_suppressed_in_one_of_its_pools() -> None:
     def shared(fleet: FleetSubject) -> Iterator[Draft]:
-        """Replicas share something.
-
-        Why it matters:
-            - any pool (warning): They collide.
-        """
+        """Replicas share something."""
         ids = tuple(each.id for each in fleet.all_replicas)
         yield Draft(ids, plain("Shared."), (Evidence("x", '"y"', State.REPORTED, ids),), Remedy("Separate them."))
 
-    declared = rule("ID-99", scope=Scope.FLEET, least=1)(shared)
+    declared = rule("ID-99", text_of({"any pool": ("warning", "They collide.")}), scope=Scope.FLEET, least=1)(shared)
     document = builders.document()
     members = [builders.replica(f"{pool}-1", pool=pool, document=document) for pool in ("a", "b")]
     fleet = builders.fleet(members, [document])

@@ -11,7 +11,7 @@ from dashboard.fleet.pieces import Kind, Style, Text, to_plain
 from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Evidence, Severity
-from dashboard.rules.registry import Rule, read_docstring
+from dashboard.rules.registry import Rule
 from dashboard.views.blocks import Banner, Cell, Entries, Paragraph, Section, Table, Tone
 from dashboard.views.finding_list import FindingList, list_findings
 from dashboard.views.findings import MOST_COHORTS, MOST_VALUES, finding_section, replica_text
@@ -19,26 +19,17 @@ from dashboard.views.rules import rule_section
 from dashboard.web import draw
 from tests.builders import HOSTILE, story
 from tests.findings_builder import BLOCK_SIZE, evidence, finding, inspected_story, suppression, with_findings
+from tests.rules.made_up import text_of
 
 FLEET = story()
 IDS = tuple(each.id for each in FLEET.replicas if each.pool == "chat-70b")
 NAMES = {each.id: each.name for each in FLEET.replicas}
 POOLS = {each.id: each.pool for each in FLEET.replicas if each.pool}
-WORDS = """Something is <wrong>.
-
-Why it matters:
-    - any pool (warning): It hurts `--a < b`.
-    - kv-store (critical): It hurts more.
-
-How to fix:
-    Do this.
-
-    Then that.
-
-Evidence:
-    - some/repo.name#12 (what it says)
-    - vllm/v1/x.py, see (https://docs.vllm.ai/x) too
-"""
+WORDS = text_of(
+    {"any pool": ("warning", "It hurts `--a < b`."), "kv-store": ("critical", "It hurts more.")},
+    fix="Do this.\n\nThen that.",
+    evidence=("some/repo.name#12 (what it says)", "vllm/v1/x.py, see (https://docs.vllm.ai/x) too"),
+)
 
 
 def section_of(found: object, built: object = FLEET) -> Section:
@@ -237,7 +228,7 @@ def test_foreign_text_in_a_finding_is_never_markup() -> None:
 
 
 def test_the_page_of_a_rule_has_its_paragraphs_contexts_and_linked_threads() -> None:
-    section = rule_section(replace(BY_ID["RT-01"], page=read_docstring(WORDS)[0]), ImpactContext.KV_STORE)
+    section = rule_section(replace(BY_ID["RT-01"], page=WORDS.page("Something is <wrong>.")), ImpactContext.KV_STORE)
     why, fix, exceptions, _, sources = (each.blocks for each in section.parts)
     assert isinstance(why[0], Entries)
     assert isinstance(sources[0], Entries)

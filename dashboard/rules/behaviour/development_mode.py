@@ -59,32 +59,6 @@ def development_routes_open(pool: PoolSubject) -> Iterator[Draft]:
     Different plugin lists are info: plugins can add routes too. A replica without a list loads all installed plugins
     and does not report which. The dashboard's provider, `fleet_config`, is ignored: it is read-only, behind
     `--api-key`.
-
-    Why it matters:
-        - any pool (warning): Development routes let anyone who reaches the port empty caches, put the engine to sleep
-          and call worker methods (`/reset_prefix_cache`, `/sleep`, `/collective_rpc`). `--api-key` guards neither them
-          nor routes below `/plugins`, only paths such as `/v1`.
-
-    How to fix:
-        Install the dashboard's provider, then unset `VLLM_SERVER_DEV_MODE` and restart. The provider reports the
-        configuration without the mode and changes nothing. `python -m vllm_fleet_provider`, run with vLLM's Python,
-        prints the line that adds it to `VLLM_PLUGINS`. It was tested with vLLM 0.26 and newer; 0.20.2 does not load it.
-        Where the mode is needed otherwise, close the API port to everyone except known clients: routers, Prometheus,
-        other replicas, this dashboard. A proxy that passes only `/v1` does so for external clients. Keep other ports,
-        such as those for KV transfer and KV events, open to their clients.
-
-    Exceptions:
-        Test fleets, and engines that a trainer controls through these routes: suppress the finding with a reason.
-
-    Evidence:
-        - vllm/entrypoints/serve/__init__.py (the routes that the mode opens)
-        - vllm/entrypoints/serve/dev/rpc/api_router.py (`/collective_rpc` calls any method of the workers)
-        - vllm/entrypoints/serve/middleware/authenticate.py (the paths that a key guards)
-        - vllm-project/vllm#40277
-
-    Example:
-        `curl -X POST http://10.0.0.7:8000/reset_prefix_cache` from any pod of the cluster empties the prefix cache,
-        though the replica was started with `--api-key`.
     """
     yield from _development_mode(pool)
     holders = _plugins(pool)

@@ -62,28 +62,6 @@ def context_length_differs(pool: PoolSubject, *, length_aware: bool = False) -> 
     """Replicas of one pool accept requests of different lengths.
 
     The effective length is compared. It counts the tokens of prompt and answer together.
-
-    Why it matters:
-        - any pool (critical): One replica answers a long request, another refuses it with 400, so clients see
-          intermittent errors. A router that reads one replica's limit is wrong about the others.
-
-    How to fix:
-        Set the same `--max-model-len` on every replica. With `-1` or `auto` vLLM reduces the length to what fits into
-        memory, so equal command lines give different lengths: set the number that fits on the smallest replica.
-
-    Exceptions:
-        Where the router routes by length, set the parameter `length_aware`: the finding is then a warning. Or use one
-        pool per length with the label `pool`.
-
-    Evidence:
-        - vllm/renderers/params.py (a longer prompt is refused)
-        - vllm/v1/core/kv_cache_utils.py (the length is reduced to the available memory)
-        - vllm/v1/engine/core_client.py (the front end uses the reduced length)
-        - llm-d/llm-d-router#710 (lengths that differ on purpose)
-
-    Example:
-        Four replicas run with `--max-model-len 131072`, one with 32768. A prompt of 60,000 tokens succeeds four times
-        of five. The fifth time it fails with 400: the maximum context length is 32768 tokens.
     """
     for draft in pool_differences(pool, [MAX_MODEL_LEN]):
         lengths = {length for each in draft.evidence if type(length := json.loads(each.value)) is int}
@@ -101,25 +79,6 @@ def served_names_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool serve different model names.
 
     The first name is compared on its own: it is in answers and labels all metrics. The order of the others is ignored.
-
-    Why it matters:
-        - any pool (critical): Replicas without a name refuse requests for it with 404. With a different first name,
-          metrics have a different label, and dashboards and autoscalers see only some replicas.
-
-    How to fix:
-        Set the same `--served-model-name` list on every replica, the name for metrics first.
-
-    Exceptions:
-        While clients move to a new name, serve both on every replica and suppress the finding until then.
-
-    Evidence:
-        - vllm/entrypoints/openai/models/serving.py (404 for a name that is not served)
-        - vllm/v1/metrics/loggers.py (the first name is the label `model_name`)
-        - llm-d/llm-d#2310
-
-    Example:
-        Four replicas serve `chat` and `chat-v2`, one was started before `chat-v2` was added. Every fifth request for
-        `chat-v2` fails with 404.
     """
     for draft in pool_differences(pool, [NAMES], _first_then_sorted):
         here, *others = [_names(json.loads(each.value)) for each in draft.evidence]
@@ -150,28 +109,6 @@ def adapters_differ(pool: PoolSubject, *, lora_aware: bool = False) -> Iterator[
     """Replicas of one pool have different LoRA adapters loaded.
 
     Adapters are read from `/v1/models` in every poll, because they change at runtime. SH-05 compares their paths.
-
-    Why it matters:
-        - any pool (critical): Replicas without an adapter refuse requests for it with 404. Loading it through the API
-          reaches only the replica that receives the call.
-
-    How to fix:
-        Load adapters on every replica: list them with `--lora-modules` at start, or let a controller call
-        `/v1/load_lora_adapter` on each replica's own address, never on the pool's.
-
-    Exceptions:
-        A router that knows the adapters of each replica makes this harmless: set the parameter `lora_aware`. Adapters
-        that a resolver plugin loads on the first request need no finding either.
-
-    Evidence:
-        - vllm/entrypoints/openai/models/serving.py (404 for an adapter that is not loaded)
-        - vllm/entrypoints/serve/lora/api_router.py (loading is a call to one server)
-        - vllm-project/vllm#12174
-        - vllm-project/production-stack#708
-
-    Example:
-        The adapter `sql` was loaded with one POST to the pool's service. One replica of four has it, and three of four
-        requests for `sql` fail with 404.
     """
     if pool.is_ignored(ADAPTERS):
         return
@@ -231,25 +168,6 @@ def lora_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool have different LoRA limits.
 
     Where only some replicas enable LoRA, that is reported first, without the limits.
-
-    Why it matters:
-        - any pool (warning): One replica loads an adapter that another refuses because of its rank, or requests queue
-          because fewer adapters fit into a batch.
-
-    How to fix:
-        Set the same `--enable-lora`, `--max-lora-rank`, `--max-loras`, `--max-cpu-loras`, `--lora-dtype` and
-        `--lora-target-modules` on every replica of the pool.
-
-    Exceptions:
-        A router that knows the adapters of each replica may use other limits on purpose: disable the rule.
-
-    Evidence:
-        - vllm/lora/peft_helper.py (an adapter of a higher rank is refused)
-        - vllm/config/lora.py (the limits; without `max_cpu_loras` it is `max_loras`)
-
-    Example:
-        Four replicas run with `--max-lora-rank 64`, one with the default of 16. The adapter `sql`, of rank 32, loads on
-        four of five.
     """
     enabled = pool.values(MAX_RANK, _enabled)
     if len(enabled) <= 1:
@@ -274,25 +192,6 @@ def queue_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool refuse requests at different loads.
 
     Without a limit nothing is refused. vLLM has these limits since 0.29.
-
-    Why it matters:
-        - any pool (warning): Under the same load one replica answers 503 while the others accept requests, or one
-          queues without limit while the others protect their latency.
-
-    How to fix:
-        Set the same `--max-num-queued-reqs` and `--max-num-queued-tokens` on every replica of the pool. They apply to
-        one API server over all its DP ranks: scale them with `--data-parallel-size`.
-
-    Exceptions:
-        Limits that are equal per DP rank are no finding.
-
-    Evidence:
-        - vllm/config/scheduler.py (a request over the limit is rejected with 503; counted over all DP ranks)
-        - vllm/v1/engine/async_llm.py (where it is decided)
-
-    Example:
-        Four replicas allow 512 requests, one was left at 64 after a test. In the evening peak every fifth request fails
-        with 503 while the other four are half idle.
     """
     if len(pool.values(RANKS)) <= 1:
         yield from pool_differences(pool, QUEUE_LIMITS)
@@ -319,23 +218,6 @@ def sampling_defaults_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool have different sampling defaults.
 
     An empty override equals none. `auto` equals the model's own folder or id.
-
-    Why it matters:
-        - any pool (warning): A request without temperature, top_p, penalties or token limit uses the replica's
-          defaults, so the same prompt gets answers in a different style or length.
-
-    How to fix:
-        Set the same `--generation-config` and `--override-generation-config` on every replica of the pool.
-
-    Exceptions:
-        Where every client sends all sampling parameters, the defaults are never used: disable the rule.
-
-    Evidence:
-        - vllm/config/model.py (`auto` reads the model's own file, `vllm` reads none, overrides apply last)
-
-    Example:
-        Four replicas use the model's defaults, with temperature 0.6. One runs with `--generation-config vllm`, where
-        the temperature is 1.0.
     """
     yield from pool_differences(pool, {GENERATION_CONFIG: _sources(pool)})
     yield from pool_differences(pool, [OVERRIDE], empty_is_unset)
@@ -361,30 +243,6 @@ def chat_template_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool have different chat templates.
 
     Compared is the digest of the template's text. Only the dashboard's provider reports it.
-
-    Why it matters:
-        - prefix-hash (critical): The router renders chats with one template. It never matches replicas with another
-          one, which also answer differently.
-        - kv-events (critical): The same chat has different tokens on each side, so blocks are never found for prompts
-          that another replica rendered. Answers depend on the replica.
-        - any pool (critical): The same chat becomes a different prompt, so answers depend on the replica.
-
-    How to fix:
-        Mount one template file into every replica of the pool, from one ConfigMap, and set it with `--chat-template`;
-        set `--chat-template-content-format` where it is not detected. A router that renders chats needs the same file.
-
-    Exceptions:
-        Pools that only serve plain completions use no template: disable the rule for them. `auto` may equal the other
-        format, because no replica reports what it resolves to: such a difference is assumed.
-
-    Evidence:
-        - vllm/entrypoints/launchers/cli_args.py (the options; they are not part of the engine's configuration)
-        - ai-dynamo/dynamo#2934 (checksums of the template files)
-        - vllm-project/production-stack#1045
-
-    Example:
-        The template was fixed on the model's hub. Replicas that started since then render the system prompt with one
-        line break less, and match no cached prefix of the others.
     """
     sentence = "Start every replica of the pool with the same template file."
     for draft in pool_differences(pool, [DIGEST]):

@@ -76,31 +76,6 @@ def weights_differ(pool: PoolSubject) -> Iterator[Draft]:
 
     The owner of a model's name is ignored: a mirror has the same weights. Of a folder the last part of its path is
     compared. A snapshot in the hub's cache, which vLLM loads offline, counts as its id and commit.
-
-    Why it matters:
-        - kv-store (critical): Store keys do not include the revision. A replica can read KV cache of different weights
-          and answer from it without an error.
-        - any pool (critical): Other weights give different answers without an error, so answers depend on the replica.
-
-    How to fix:
-        Pin a commit with `--revision` (and `--code-revision` for the model's code) on every replica of the pool. A
-        branch can change between two downloads.
-
-    Exceptions:
-        A folder with a different name may have the same weights: such a difference is assumed, unless the reported
-        architecture differs too. A model in a folder has no revision and is not compared. Use a separate pool
-        for a rollout of new weights.
-
-    Evidence:
-        - vllm/config/load.py (`dummy` initializes the weights with random values)
-        - vllm/config/model.py (`revision`, `code_revision`: a branch, a tag or a commit)
-        - vllm/v1/kv_offload/file_mapper.py (the keys of the file tier do not include the revision)
-        - ai-dynamo/dynamo#799 (the hub's content changed after one worker had downloaded it)
-        - vllm-project/vllm#48306
-
-    Example:
-        Four replicas run with `--revision 8c22764`, one without. A month later the repository has new weights, and the
-        one that restarts on a fresh disk loads them.
     """
     whole = pool.identity(MODEL)
     hub = pool.only({member.id for member in pool.members if not is_folder(whole.get(member.id))})
@@ -139,27 +114,6 @@ def precision_differs(pool: PoolSubject) -> Iterator[Draft]:
 
     The effective values are compared: vLLM resolves `auto` when it reads the model. The KV cache dtype and the layers
     left out of its quantization count too. The dtype of Mamba state is info.
-
-    Why it matters:
-        - any pool (warning): Answer quality depends on the replica, as does the memory that is left for the KV cache.
-
-    How to fix:
-        Set the same `--quantization`, `--dtype` and `--kv-cache-dtype` on every replica of the pool, with the same
-        model files: a quantized checkpoint sets the first two by itself. Or serve the quantized model under another
-        name.
-
-    Exceptions:
-        Accelerators without `bfloat16` use `float16`: use one pool per type. With a KV store or disaggregation, other
-        rules report the KV cache dtype.
-
-    Evidence:
-        - vllm/config/model.py (`dtype` and `quantization` are resolved from the model's own configuration)
-        - vllm/config/cache.py (`cache_dtype`, `kv_cache_dtype_skip_layers`, `mamba_ssm_cache_dtype`)
-        - vllm-project/vllm#38149 (readers of configurations asked for both)
-
-    Example:
-        Eight replicas run the model in `bfloat16`. One was started with `--quantization fp8` as a trial and stayed
-        behind the same router.
     """
     for draft in pool_differences(pool, (QUANTIZATION, DTYPE)):
         yield replace(draft, remedy=draft.remedy._replace(sentence=f"{draft.remedy.sentence} {MODEL_FILES}"))
@@ -181,27 +135,6 @@ def numerics_differ(pool: PoolSubject) -> Iterator[Draft]:
 
     The rule compares accelerators, attention backend and tensor parallelism. Not evaluated where batch invariance is on
     everywhere.
-
-    Why it matters:
-        - any pool (info): Even with temperature 0 the same request can get different words on different replicas. This
-          is harmless for chats, but breaks tests and evaluations that expect one answer.
-
-    How to fix:
-        Where answers must be equal, use one accelerator type, the same `--tensor-parallel-size` and
-        `--attention-backend`, and `VLLM_BATCH_INVARIANT=1` on every replica, which costs speed.
-
-    Exceptions:
-        Pools that mix accelerators on purpose: disable the rule.
-
-    Evidence:
-        - vllm/v1/attention/selector.py (the backend is chosen per device where none is set)
-        - vllm-project/vllm#44189
-        - vllm-project/vllm#48613
-        - vllm-project/vllm#11526
-
-    Example:
-        Three replicas run on H100 and two on L40S. A regression test with temperature 0 passes or fails depending on
-        the replica.
     """
     switches = pool.values(BATCH_INVARIANT)
     if switches and all(is_on(each) for each in switches):
@@ -228,25 +161,6 @@ def model_setup_differs(pool: PoolSubject) -> Iterator[Draft]:
     The rule compares overrides of the model's configuration (`hf_overrides`), the runner, conversion and pooler. The
     runner counts as vLLM resolved it. Of `hf_config_path` the last part is compared. `skip_tokenizer_init` is a
     warning.
-
-    Why it matters:
-        - any pool (critical): Another rope scaling, runner or pooler computes other results from the same weights.
-          Requests succeed, and the answer depends on the replica.
-
-    How to fix:
-        Set the same `--hf-overrides`, `--runner`, `--convert` and `--pooler-config` on every replica of the pool.
-
-    Exceptions:
-        `--convert auto` of a pooling model resolves to a value that no endpoint reports. Such a difference is assumed,
-        as is another folder for `--hf-config-path`.
-
-    Evidence:
-        - vllm/config/model.py (`hf_overrides` are applied to the model's configuration; how runner and convert resolve)
-        - vllm/config/pooler.py (what a pooler can be set to)
-
-    Example:
-        One of four replicas runs with `--hf-overrides '{"rope_scaling": {"rope_type": "yarn", "factor": 4}}'`. Its long
-        answers differ from those of the others.
     """
     yield from pool_differences(pool, OVERRIDES, empty_is_unset)
     for draft in pool_differences(pool, {equality.CONFIG_FILE: names_as_one(pool.values(equality.CONFIG_FILE))}):

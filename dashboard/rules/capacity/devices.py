@@ -29,25 +29,7 @@ WAKE_UP = Remedy(
 
 @rule("CP-07", needs=("devices",))
 def devices_differ(pool: PoolSubject) -> Iterator[Draft]:
-    """Replicas of one pool run on different device types.
-
-    Why it matters:
-        - any pool (info): Speed, KV cache and vLLM's defaults depend on the device, so equal command lines give
-          unequal replicas. Results differ in the last digits.
-
-    How to fix:
-        Use one pool per device type: set the label `pool` on the targets.
-
-    Exceptions:
-        A pool may be mixed on purpose, behind a router that knows the capacity of each replica.
-
-    Evidence:
-        - vllm/engine/arg_utils.py (defaults depend on the device)
-        - https://gateway-api-inference-extension.sigs.k8s.io/api-types/inferencepool/ (a pool shares one accelerator)
-
-    Example:
-        A pool of eight H100 was extended by two L40S. Those two answer three times as slowly.
-    """
+    """Replicas of one pool run on different device types."""
     types = group_by_value({each.id: _device_type(each) for each in pool.members if each.devices})
     if len(types) <= 1:
         return
@@ -72,28 +54,6 @@ def kv_cache_memory_stranded(pool: PoolSubject, *, share: float = 0.05) -> Itera
     An engine measures the available memory on its first device at start; the provider reports it. Else
     `--kv-cache-memory-bytes` counts. Its blocks use memory on each device; `share` of the available memory may be
     unused.
-
-    Why it matters:
-        - any pool (warning): All devices of an engine get as many blocks as the smallest one. The rest of their memory
-          is unused, and the engine preempts requests while memory is idle.
-
-    How to fix:
-        Free the smallest device (another process, a larger share of the weights), so that all have as much room. With
-        pipeline parallelism, move layers with `VLLM_PP_LAYER_PARTITION`.
-
-    Exceptions:
-        Not evaluated where `num_gpu_blocks_override` is set. Without the provider and `--kv-cache-memory-bytes`, the
-        available memory is unknown. Devices other than the first are not compared.
-
-    Evidence:
-        - vllm/v1/core/kv_cache_planning.py (all workers get the smallest number of blocks)
-        - vllm/v1/engine/core.py (available_gpu_memory_for_kv_cache)
-        - vllm-project/vllm#54354
-        - vllm-project/vllm#25164
-
-    Example:
-        Three GPUs have `--kv-cache-memory-bytes 40G`. The blocks of the first pipeline stage decide for all, and the
-        last stage keeps 17 GiB that nothing uses.
     """
     for (source, available, used), ids in _stranded(pool, share).items():
         replicas = tuple(sorted(ids))
@@ -136,24 +96,6 @@ def engine_sleeps(pool: PoolSubject) -> Iterator[Draft | UnevaluatedReplicas]:
 
     Level 0 pauses the scheduler, level 1 offloads the weights to host memory, level 2 discards them. At levels 1 and 2
     the KV cache is discarded, too.
-
-    Why it matters:
-        - any pool (info): A sleeping engine serves no requests, and its prefix cache is empty when it wakes up. Its KV
-          cache is in no sum.
-
-    How to fix:
-        Wake the engines up before they get requests, or take the replicas out of the router.
-
-    Exceptions:
-        Not evaluated on replicas whose own `/metrics` was not read. Suppress the finding where engines sleep on
-        purpose, such as between steps of training.
-
-    Evidence:
-        - vllm/v1/metrics/loggers.py (vllm:engine_sleep_state)
-        - vllm/v1/engine/core.py (sleep)
-
-    Example:
-        A job put a replica to sleep to free its GPU and ended without waking it up. The router still lists it.
     """
     silent = tuple(each.id for each in pool.members if Source.METRICS not in each.sources or each.same_digest_as)
     if silent:

@@ -54,26 +54,6 @@ def compilation_differs(pool: PoolSubject) -> Iterator[Draft]:
     A replica in eager mode has no CUDA graphs: its other options are not compared. Sizes of CUDA graphs that vLLM
     derived from batch limits are not compared either (CP-03), nor the largest size where no replica can have more
     requests.
-
-    Why it matters:
-        - any pool (warning): Without compilation, or a CUDA graph for its batch size, every step starts from Python.
-          Small batches decode more slowly there.
-
-    How to fix:
-        Remove `--enforce-eager` where it was left from debugging. Set the same `--compilation-config` and
-        `--max-cudagraph-capture-size` on every replica of the pool, or none.
-
-    Exceptions:
-        Prefill replicas often run eager while decode replicas do not: they are two pools and not compared.
-
-    Evidence:
-        - vllm/config/vllm.py (eager mode switches CUDA graphs off; batches above the largest size run without; how the
-          sizes follow from the batch limits)
-        - vllm/config/compilation.py (what each mode does)
-
-    Example:
-        `--enforce-eager` was added to one replica to see a stack trace. It now decodes at half the speed of the other
-        fifteen.
     """
     yield from pool_differences(pool, [EAGER])
     compiled = pool.without(pool.values(EAGER).get(YES, ()))
@@ -159,28 +139,7 @@ def _graphs(settings: Mapping[str, Setting]) -> _Graphs | None:
 
 @rule("CP-13", needs=(DRAFT_LENGTH,), least=1)
 def draft_model_is_shorter(pool: PoolSubject) -> Iterator[Draft]:
-    """Draft models have a shorter context than their model.
-
-    Why it matters:
-        - any pool (warning): Once a request is longer than the draft model's context, vLLM drafts nothing for its whole
-          batch. Acceptance falls to 0 and every step is slower than without speculation.
-
-    How to fix:
-        Extend the draft model's context like the model's: `--hf-overrides` of the model do not apply to it. Or use a
-        draft model with the model's length.
-
-    Exceptions:
-        Pools without requests of that length: suppress the finding.
-
-    Evidence:
-        - vllm/v1/worker/gpu_model_runner.py (_input_fits_in_drafter)
-        - vllm/config/speculative.py (_maybe_override_draft_max_model_len)
-        - vllm-project/vllm#58080
-        - vllm-project/vllm#57941
-
-    Example:
-        The model's context was extended to 163,840 tokens with YaRN, the draft model's stayed at 40,960.
-    """
+    """Draft models have a shorter context than their model."""
     pairs: dict[tuple[int, int], list[str]] = defaultdict(list)
     drafts, models = pool.identity(DRAFT_LENGTH), pool.identity(LENGTH)
     for member in pool.members:

@@ -130,31 +130,6 @@ def kv_cache_capacity_differs(
     The rule compares the tokens of engines of one kind: same device, parallelism, quantization and speculative
     decoding. Engines with unreported devices are one kind. `tolerance` is a share of the median. Where fewer than half
     of the engines are near the median, as with two engines that differ, it is a tie: one finding for all of them.
-
-    Why it matters:
-        - any pool (warning): Under even load the smaller engine evicts prefixes and preempts requests while the others
-          have room. Routers that read the share in use do not see its size.
-
-    How to fix:
-        Where the provider reports what the workers measured, the finding names the part of the memory that explains
-        most of the gap. Else look for another process on the GPU with `nvidia-smi` on the replica's host, such as one
-        left after a crash. Compare `--gpu-memory-utilization` and `--kv-cache-memory-bytes`. Then restart the replica:
-        vLLM measures free memory once, at start.
-
-    Exceptions:
-        Use a separate pool for a replica that should be smaller. Engines of unknown capacity are not evaluated. Upper
-        bounds are compared with upper bounds only, and the finding is assumed.
-
-    Evidence:
-        - vllm/v1/core/kv_cache_utils.py (blocks are what fits into the memory that was free at start)
-        - vllm-project/vllm#42206
-        - vllm-project/vllm#42966
-        - ai-dynamo/dynamo#2311
-        - llm-d/llm-d-router#1365
-
-    Example:
-        Seven decode ranks have 488,000 tokens each. The eighth shares its GPU with a forgotten notebook and has
-        400,000; it preempts requests at a load that the others can handle.
     """
     known = [(member, engine) for member, engine in pool.engines() if engine.kv_cache_size_tokens is not None]
     keys = _keys(known, _shapes(pool))

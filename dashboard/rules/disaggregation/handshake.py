@@ -131,26 +131,6 @@ def prefill_decode_model_path_differs(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode have different model paths.
 
     The whole text of `--model` is compared.
-
-    Why it matters:
-        - disaggregated (critical): NIXL compares this text at the handshake. `/mnt/a/llama` and `meta-llama/llama` are
-          refused, even with identical weights.
-
-    How to fix:
-        Mount the model at the same path in both pools, or use the same repository in both. With `HF_HUB_OFFLINE=1` vLLM
-        replaces the repository by its local folder: set it in both pools or in none.
-
-    Exceptions:
-        Connectors other than NIXL do not compare it, nor does NIXL before vLLM 0.13: warning.
-
-    Evidence:
-        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/metadata.py (the text is a factor of the compatibility hash)
-        - vllm/engine/arg_utils.py (offline, the folder replaces the name)
-        - ai-dynamo/dynamo#14971
-        - ai-dynamo/dynamo#14610
-
-    Example:
-        Prefill loads `/models/llama-3.3-70b` from a disk, decode `meta-llama/Llama-3.3-70B-Instruct` from the hub.
     """
     sides = [group_by_native(side.identity(MODEL)) for side in pair.sides]
     yield from warn_unless_compared(NixlFact.HASHES_CONFIG, pair, pair_differences(pair, {MODEL: sides}))
@@ -161,23 +141,6 @@ def prefill_decode_kv_cache_dtype_differs(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode use different KV cache dtypes.
 
     With NIXL the option is compared as written: `auto` differs from `bfloat16`, even where both mean the same.
-
-    Why it matters:
-        - disaggregated (critical): NIXL compares the option at the handshake and refuses the transfer. With other
-          connectors decode misreads the KV cache.
-
-    How to fix:
-        Set the same `--kv-cache-dtype` on both sides, in the same spelling.
-
-    Exceptions:
-        With connectors other than NIXL, and before vLLM 0.13, two spellings of one format are equal.
-
-    Evidence:
-        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/metadata.py (the option as written is a factor of the hash)
-        - vllm/utils/torch_utils.py (`auto` stays `auto` unless the checkpoint names a format)
-
-    Example:
-        Decode runs with `--kv-cache-dtype fp8` for a larger cache, prefill with `auto`.
     """
     is_hashed = holds(NixlFact.HASHES_CONFIG, *pair.sides) if has_nixl(pair) else False
     if is_hashed is False:
@@ -196,25 +159,6 @@ def prefill_decode_attention_backend_differs(pair: PairSubject) -> Iterator[Draf
     """Prefill and decode use different attention backends.
 
     No replica reports a backend that vLLM chose. Where neither side sets one, their GPU generations are compared.
-
-    Why it matters:
-        - disaggregated (critical): NIXL compares the backend at the handshake, because it decides the layout of the KV
-          cache, and refuses the transfer.
-
-    How to fix:
-        Set one `--attention-backend` in both pools that runs on the GPUs of both.
-
-    Exceptions:
-        Connectors other than NIXL do not compare it: warning. GPUs of two generations for which vLLM chooses the same
-        backend need nothing.
-
-    Evidence:
-        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/metadata.py (its name is a factor of the compatibility hash)
-        - vllm-project/vllm#31787
-        - llm-d/llm-d#499
-
-    Example:
-        Decode runs with `--attention-backend FLASHINFER`, prefill with `--attention-backend FLASH_ATTN`.
     """
     backends = {path: [_configured(side.values(path)) for side in pair.sides] for path in (BACKEND, BACKEND_VARIABLE)}
     yield from warn_unless_compared(NixlFact.COMPARES_BACKEND, pair, pair_differences(pair, backends))
@@ -265,25 +209,6 @@ def prefill_decode_speculation_differs(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode use different speculative decoding.
 
     Methods that use the prompt alone (ngram, suffix) transfer no state: a difference between them is info.
-
-    Why it matters:
-        - disaggregated (critical): Draft heads such as EAGLE and MTP need KV cache from prefill. NIXL refuses the
-          transfer; before it compared this, decode crashed on long prompts.
-
-    How to fix:
-        Set the same `--speculative-config` in both pools, even where prefill does not need it.
-
-    Exceptions:
-        Connectors other than NIXL do not compare it: warning.
-
-    Evidence:
-        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/metadata.py (what of it is a factor of the hash)
-        - vllm-project/vllm#49230
-        - vllm-project/vllm#54926
-        - ai-dynamo/dynamo#12198
-
-    Example:
-        Decode runs with EAGLE-3 for speed, prefill without, because it generates one token only.
     """
     values = (each.value for side in pair.sides for each in side.values(METHOD))
     methods = {json.loads(text) for text in values if text.startswith('"')}
@@ -310,25 +235,6 @@ def prefill_decode_layout_differs(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode use different KV cache layouts.
 
     The effective layout is compared, else the variable that requests one. NIXL's default without the variable is HND.
-
-    Why it matters:
-        - disaggregated (critical): Heads and tokens have a different order in memory, so blocks cannot be copied. NIXL
-          ends the handshake with an error and no KV cache is transferred.
-
-    How to fix:
-        Unset `VLLM_KV_CACHE_LAYOUT` in both pools: NIXL then chooses HND, which also supports different numbers of
-        ranks.
-
-    Exceptions:
-        Models with latent attention have one layout only. Decode can convert HND to NHD with `enable_permute_local_kv`.
-
-    Evidence:
-        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/base_worker.py (different layouts raise)
-        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/connector.py (NIXL's own choice)
-        - vllm-project/vllm#26556
-
-    Example:
-        Decode was started with `VLLM_KV_CACHE_LAYOUT=NHD` for an experiment with a different backend.
     """
     if has_group(pair, "mla"):
         return
@@ -360,25 +266,7 @@ def _requested_layout(settings: Mapping[str, Setting]) -> SettingValue | None:
 
 @rule("PD-15", needs=(CONNECTOR,), least=1)
 def handshake_check_is_off(pool: PoolSubject) -> Iterator[Draft]:
-    """NIXL's compatibility check of prefill and decode is off.
-
-    Why it matters:
-        - disaggregated (warning): A mismatch that the check would refuse with a clear error crashes a worker or
-          decodes to garbage, long after the change that caused it.
-
-    How to fix:
-        Remove `enforce_handshake_compat` from the connector's extra config in both pools.
-
-    Exceptions:
-        Two versions or paths that are known to be compatible, during a migration: suppress the finding until its end.
-
-    Evidence:
-        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/base_worker.py (without it a different hash is accepted)
-        - vllm-project/vllm#46694
-
-    Example:
-        The check was switched off for one upgrade, and the flag stayed in the manifest.
-    """
+    """NIXL's compatibility check of prefill and decode is off."""
     path = f"{EXTRA}.{CHECK}"
     values = pool.of_documents(lambda settings: option(settings, CHECK))
     off = tuple(replica for replica, each in values.items() if each is False)

@@ -40,26 +40,6 @@ def connector_options_contradict_pools(pair: PairSubject) -> Iterator[Draft]:
     vllm-ascend's Mooncake connectors repeat the sizes of both roles under `prefill` and `decode`. The rule compares
     `tp_size`, `dp_size` and `pp_size` with what the pool of that role reports. A difference in
     `prefill.pp_layer_partition` is a warning.
-
-    Why it matters:
-        - disaggregated (critical): Each side computes from these numbers which rank of the other has which part of the
-          KV cache. With wrong ones transfers fail, or decode reads the blocks of another rank.
-
-    How to fix:
-        State the sizes of both pools in `kv_connector_extra_config` of both, and change them together. Repeat
-        `VLLM_PP_LAYER_PARTITION` as `prefill.pp_layer_partition`.
-
-    Exceptions:
-        Newer connectors may derive the sizes of their own role and check them at start.
-
-    Evidence:
-        - vllm-project/vllm-ascend#8345
-        - vllm-project/vllm-ascend#10652
-        - vllm-project/vllm-ascend#4892 (decode cannot see how prefill splits its layers)
-
-    Example:
-        Prefill was moved from 8 to 4 ranks. The options of decode still have `prefill.tp_size` 8, and every transfer
-        fails.
     """
     for role, pool in zip((Role.PREFILL, Role.DECODE), pair.sides, strict=True):
         for name, path in REPEATED.items():
@@ -136,25 +116,6 @@ def prefill_decode_cross_layer_blocks_differ(pair: PairSubject) -> Iterator[Draf
 
     NIXL's option `enable_cross_layers_blocks` has no effect inside a MultiConnector with a connector that needs a block
     per layer.
-
-    Why it matters:
-        - disaggregated (critical): NIXL compares this at the handshake and refuses the transfer. Requests fail or are
-          prefilled twice.
-
-    How to fix:
-        Remove `enable_cross_layers_blocks` in both pools, or use the same connectors in both.
-
-    Exceptions:
-        Only vLLM 0.16 to 0.28 compare it. Models with Mamba layers never use such blocks.
-
-    Evidence:
-        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/metadata.py (a factor of the compatibility hash)
-        - vllm/distributed/kv_transfer/kv_connector/v1/multi_connector.py (all connectors must prefer it)
-        - ai-dynamo/dynamo#10027
-
-    Example:
-        Both pools set the option. Prefill combines NIXL with an offloading connector, so it has an effect on decode
-        only.
     """
     is_hashed = holds(NixlFact.HASHES_CROSS_LAYERS, *pair.sides)
     if not reports_nixl(pair) or is_hashed is False or has_group(pair, "mamba"):
@@ -188,25 +149,6 @@ def transfer_lease_differs(pool: PoolSubject) -> Iterator[Draft | UnevaluatedRep
 
     Compared are NIXL's `kv_lease_duration`, by default 30 seconds, and before vLLM 0.22
     `VLLM_NIXL_ABORT_REQUEST_TIMEOUT`.
-
-    Why it matters:
-        - disaggregated (warning): After this time prefill releases the blocks, also if decode has not read them. Under
-          load the replicas with the shorter time lose transfers, and decode may read blocks of another request.
-
-    How to fix:
-        Set one `kv_lease_duration` in the connector's options on all prefill replicas of the pool.
-
-    Exceptions:
-        Decode pools are not evaluated: they keep no blocks for others.
-
-    Evidence:
-        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/base_scheduler.py (the lease and its default)
-        - aws-samples/aws-do-eks#84 (expired blocks were read without an error)
-        - vllm-project/vllm#41383
-
-    Example:
-        One prefill replica was started before the lease was raised to 300 seconds. Long queues on decode lose its
-        transfers only.
     """
     if pool.pool.role is Role.DECODE:
         return

@@ -102,25 +102,6 @@ def prefill_decode_roles_do_not_fit(fleet: FleetSubject) -> Iterator[Draft]:
 
     A replica's role contradicts its label; a pool mixes producers with consumers; a model has one kind and not the
     other; or replicas report no role, while others of their model prefill or decode.
-
-    Why it matters:
-        - disaggregated (critical): A prompt that is sent to a replica with a different role fails, or is computed by
-          one replica alone. Disaggregation has no effect.
-
-    How to fix:
-        Set `kv_producer` on prefill replicas and `kv_consumer` on decode replicas, label them `prefill` and `decode`,
-        and list both kinds in fleet.yaml.
-
-    Exceptions:
-        Replicas with `kv_both` do either. Where fleet.yaml lists one kind only on purpose, suppress the finding.
-
-    Evidence:
-        - vllm/config/kv_transfer.py (the three roles)
-        - vllm/distributed/kv_transfer/kv_connector/v1/mooncake/mooncake_connector.py (roles are asserted)
-        - llm-d/llm-d-router#220
-
-    Example:
-        A manifest for decode was copied for a second prefill replica: its label is prefill, its role `kv_consumer`.
     """
     for pools in partners(fleet):
         known = [each for pool in pools for each in _members(pool)]
@@ -239,26 +220,6 @@ def side_channel_on_loopback(fleet: FleetSubject) -> Iterator[Draft]:
     """NIXL's side channel is not reachable from other hosts.
 
     Each replica announces this address for the handshake. vLLM's default is `localhost`.
-
-    Why it matters:
-        - disaggregated (critical): A replica on another host connects to itself or to nothing. The handshake fails,
-          and decode computes every prompt a second time.
-
-    How to fix:
-        Set `VLLM_NIXL_SIDE_CHANNEL_HOST` to the address of the pod or host that others can reach.
-
-    Exceptions:
-        Not evaluated where all replicas of the model are on one host. Hosts are distinguished by the polled addresses.
-
-    Evidence:
-        - vllm/envs.py (the default)
-        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/base_scheduler.py (the announced address)
-        - vllm-project/vllm#27083
-        - vllm-project/vllm#53018
-        - ai-dynamo/dynamo#1327
-
-    Example:
-        A setup with prefill and decode on one host was moved to two hosts without the variable.
     """
     for pools in partners(fleet):
         hosts = {urlsplit(each.id).hostname or "" for pool in pools for each in pool.all_replicas}
@@ -294,24 +255,6 @@ def encoder_settings_differ(fleet: FleetSubject) -> Iterator[Draft]:
 
     The rule compares the connector of the encoder cache, the vLLM version, the model's path and its dtype, and the
     folder of connectors that share one: a difference in it is a warning.
-
-    Why it matters:
-        - disaggregated (critical): The encoder refuses each transfer with NACK_INCOMPAT. Every replica encodes each
-          image itself, and the encoder pool is wasted.
-
-    How to fix:
-        Use the same connector, version, `--model` and `--dtype` for encoders and readers.
-
-    Exceptions:
-        Connectors with a shared folder or store compare less: suppress what does not apply to them.
-
-    Evidence:
-        - vllm/distributed/ec_transfer/ec_connector/cpu/protocol.py (what the fingerprint consists of)
-        - vllm/distributed/ec_transfer/ec_connector/cpu/session.py (another fingerprint is refused)
-        - vllm/distributed/ec_transfer/ec_connector/example_connector.py (the folder)
-
-    Example:
-        The encoder pool stays on 0.31.0 when the others are upgraded.
     """
     for pools in partners(fleet):
         roles = {

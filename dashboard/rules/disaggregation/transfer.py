@@ -50,24 +50,6 @@ def prefill_decode_connector_differs(pair: PairSubject) -> Iterator[Draft]:
 
     The connectors inside a MultiConnector are compared one by one. `NixlConnector` equals `NixlPullConnector`; push and
     pull are two protocols.
-
-    Why it matters:
-        - disaggregated (critical): Without a common protocol no KV cache is transferred. Requests fail, or decode
-          computes each prompt a second time.
-
-    How to fix:
-        Use the same connector in both pools, and its counterpart in the router's sidecar.
-
-    Exceptions:
-        Custom connectors are compared by name.
-
-    Evidence:
-        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/metadata.py (push and pull never complete a handshake)
-        - vllm/distributed/kv_transfer/kv_connector/factory.py (the existing connectors)
-        - vllm-project/vllm#33747
-
-    Example:
-        Decode was changed to `NixlPushConnector` for lower latency. Prefill still runs `NixlConnector`, which pulls.
     """
     sides = [side.conclude(_shared_connectors) for side in pair.sides]
     protocols = [[frozenset(PULL.get(name, name) for name in _names(each)) for each in side] for side in sides]
@@ -106,29 +88,6 @@ def prefill_decode_parallel_sizes_clash(pair: PairSubject) -> Iterator[Draft | U
 
     Different sizes are supported as long as one is a multiple of the other. Until 0.13 NIXL also needs as many tensor
     parallel ranks on decode as on prefill, or more.
-
-    Why it matters:
-        - disaggregated (critical): The ranks of both sides cannot be mapped to each other, so every transfer fails
-          with an assertion.
-
-    How to fix:
-        Choose sizes of which the larger is a multiple of the smaller. Where prefill has more ranks than the model has
-        KV heads, use at least as many ranks for decode as for prefill.
-
-    Exceptions:
-        Models with latent attention have the same KV cache on every tensor parallel rank: heads do not count for them.
-
-    Evidence:
-        - vllm/distributed/kv_transfer/kv_connector/utils.py (tensor parallel sizes must divide)
-        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/base_worker.py (context parallel sizes, replicated heads)
-        - vllm/distributed/kv_transfer/kv_connector/v1/mooncake/mooncake_connector.py (tensor parallel sizes must
-          divide)
-        - vllm-project/vllm#50765
-        - vllm-project/vllm#27274 (since 0.14 prefill may have more ranks)
-        - llm-d/llm-d#2187
-
-    Example:
-        Prefill runs with `--tensor-parallel-size 6` on the rest of a host, decode with 4.
     """
     needing = _needing_ranks(pair)
     if unknown := tuple(sorted(replica for replica, needs in needing.items() if needs is None)):
@@ -185,26 +144,6 @@ def prefill_decode_block_size_differs(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode use different block sizes.
 
     NIXL can copy blocks into larger ones, but not in every configuration: where it cannot, the finding is critical.
-
-    Why it matters:
-        - disaggregated (warning): Each transfer copies blocks and wastes the rest of the last one. In some
-          configurations the connector refuses it, and no KV cache is transferred.
-
-    How to fix:
-        Set the same `--block-size` in both pools.
-
-    Exceptions:
-        Different accelerators with NIXL, where decode's size is a multiple of prefill's: suppress the finding.
-
-    Evidence:
-        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/base_worker.py (when different sizes are refused)
-        - vllm/distributed/kv_transfer/kv_connector/utils.py (decode's must be a multiple of prefill's)
-        - vllm/distributed/kv_transfer/kv_connector/v1/mooncake/mooncake_connector.py (regions must have one length)
-        - vllm-project/vllm#26744
-        - vllm-project/vllm#42895
-
-    Example:
-        Prefill runs with `--block-size 128` and decode with 16: a block of 128 tokens does not fit into one of 16.
     """
     for draft in pair_differences(pair, [BLOCK_SIZE]):
         if reason := _refusal(pair):
@@ -235,24 +174,6 @@ def prefill_decode_kv_cache_groups_differ(pair: PairSubject) -> Iterator[Draft]:
 
     The rule compares kinds, layers, windows and head sizes of the first engine's groups: they do not depend on the
     number of GPUs.
-
-    Why it matters:
-        - disaggregated (critical): The memory regions of both sides cannot be mapped. The connector ends the handshake
-          with an error about their number or length, and no KV cache is transferred.
-
-    How to fix:
-        Load the same model code with the same version and model options in both pools.
-
-    Exceptions:
-        Not evaluated while versions, hybrid manager or speculation differ, which have their own findings, nor with
-        pipeline parallelism, where each rank has its own layers.
-
-    Evidence:
-        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/base_worker.py (regions must match in number and length)
-        - vllm/distributed/kv_transfer/kv_connector/v1/mooncake/mooncake_connector.py (layers and groups must match)
-
-    Example:
-        Prefill runs with `--disable-sliding-window`: decode's two groups are one group there.
     """
     has_other_rule = any(_differ(pair, path) for path in OTHER_RULES)
     is_split = any(each.value not in ("1", "null") for side in pair.sides for each in side.values(PP))
@@ -293,25 +214,7 @@ def _groups_text(holders: Holders) -> Text:
 
 @rule("PD-18", needs=(LENGTH,), scope=Scope.PAIR)
 def prefill_decode_lengths_differ(pair: PairSubject) -> Iterator[Draft]:
-    """Prefill and decode accept requests of different lengths.
-
-    Why it matters:
-        - disaggregated (warning): A prompt between the two lengths is refused by one side with 400. What prefill
-          computed for a shorter decode is wasted; a shorter prefill limits the length that decode was started for.
-
-    How to fix:
-        Set the smaller `--max-model-len` in both pools, or give the shorter side more KV cache.
-
-    Exceptions:
-        A router that sends long prompts to decode alone: suppress the finding.
-
-    Evidence:
-        - vllm/v1/engine/core_client.py (each replica fits the length to its memory)
-        - vllm-project/vllm-ascend#15467 (speculation takes KV cache on prefill)
-
-    Example:
-        Decode runs with `--max-model-len auto` and less memory. Its length is 48,000, prefill's 65,536.
-    """
+    """Prefill and decode accept requests of different lengths."""
     sizes = list(_sizes(pair, LENGTH))
     if any(ours > theirs for ours, theirs in sizes):
         yield from pair_differences(pair, [LENGTH])
@@ -325,25 +228,6 @@ def rank_blocks_differ(pool: PoolSubject, *, blocks: int = 1000) -> Iterator[Dra
     """DP ranks of one replica have very different numbers of blocks.
 
     Each rank measures its free memory at start. `blocks` is the tolerated difference.
-
-    Why it matters:
-        - disaggregated (warning): A decode rank reads KV cache by block id from a prefill rank. An id beyond the
-          smaller rank's blocks is outside its registered memory, and transfers fail under load.
-
-    How to fix:
-        Set the same number of blocks on all ranks with `--num-gpu-blocks-override`, or free the same memory on all
-        GPUs.
-
-    Exceptions:
-        Connectors that translate block ids are not affected: disable the rule.
-
-    Evidence:
-        - vllm/v1/engine/core.py (each DP rank measures its own memory)
-        - vllm-project/vllm#46106
-
-    Example:
-        One of eight ranks shares its GPU with a monitoring agent and has 4,000 blocks less. At high concurrency its
-        peers read beyond the end of its memory.
     """
     for member in pool.members:
         sizes = {each.dp_rank: each.num_gpu_blocks for each in member.engines if each.num_gpu_blocks is not None}

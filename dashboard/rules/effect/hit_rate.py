@@ -48,28 +48,6 @@ def prefix_hit_rate_is_low(pool: PoolSubject, *, points: float = 15) -> Iterator
     each is compared with the rest of the pool, and has to be twice as far below. With prefix caching off the rate is 0.
     A finding begins when a whole window shows it and ends when a whole window does not. Its numbers are those of its
     begin.
-
-    Why it matters:
-        - any pool (warning): Each miss is computed again: longer time to first token, and less room for others.
-
-    How to fix:
-        Fix the findings that it names: other block hashes or prefix caching that is off have their own rules. Without
-        any compare the requests of the replica: a router without prefix affinity, a LoRA adapter or a tenant of its own
-        lowers its rate, and no setting is wrong.
-
-    Exceptions:
-        Below 20 requests or 10,000 prompt tokens in the window a replica has no rate. In the first hour after a start
-        the cache may still be cold: then it is info.
-
-    Evidence:
-        - vllm/v1/metrics/loggers.py (prefix_cache_queries, prefix_cache_hits: tokens)
-        - ray-project/ray#55675
-        - azrtydxb/Fastllm-proxy#22
-        - llm-d/llm-d-router#2896
-
-    Example:
-        One of eight replicas was started with `--no-enable-prefix-caching`. It answers, its readiness is green, and
-        its hit rate is 0 % where the others have 62 %.
     """
     kept = {
         key: each
@@ -88,25 +66,6 @@ def pool_hit_rate_fell(pool: PoolSubject, *, left: float = 0.5) -> Iterator[Draf
     The rule compares hit tokens / queried tokens of one window with those of the last day, as the history has them. At
     most `left` of a rate of 10 % or more is left. It names the settings that most replicas changed: those that differ
     from the settings with most traffic in the last day.
-
-    Why it matters:
-        - any pool (warning): Each miss is computed again: longer time to first token, and less throughput.
-
-    How to fix:
-        Compare the pool with a time before the fall, on the page Changes. Where most replicas changed a setting that
-        decides block hashes, or the router did, revert it or change the other side.
-
-    Exceptions:
-        Without a changed setting it is info: other prompts, such as those of a batch job, have other prefixes. Needs
-        the history, with 6 hours of the last day.
-
-    Evidence:
-        - vllm/v1/metrics/loggers.py (prefix_cache_queries, prefix_cache_hits: tokens)
-        - llm-d/llm-d-router#2896
-
-    Example:
-        A rollout changed the block size of all replicas. They agree, so no rule on settings finds anything; the router
-        still computes keys for the old size, and the hit rate fell from 62 % to 8 %.
     """
     symptom = pool.symptoms.get(POOL_HIT_RATE, {}).get(pool.name)
     if symptom is not None and symptom.own <= left * symptom.others:
@@ -174,23 +133,6 @@ def store_is_never_hit(pool: PoolSubject) -> Iterator[Draft | UnevaluatedReplica
 
     In one window a replica asked its connector for 10,000 tokens or more and got none, where the others found 5 % or
     more of theirs. A finding begins when a whole window shows it and ends when a whole window does not.
-
-    Why it matters:
-        - kv-store (warning): The replica computes again what the store has, and may fill it with keys that no other
-          replica looks up.
-
-    How to fix:
-        Fix the findings that it names: other block hashes, namespaces or connector options have their own rules.
-        Without any look at the logs of the connector, and at the network between replica and store.
-
-    Exceptions:
-        A replica with a workload of its own, whose prompts no other replica stored.
-
-    Evidence:
-        - vllm/v1/metrics/loggers.py (external_prefix_cache_queries, external_prefix_cache_hits: tokens)
-
-    Example:
-        One of six replicas has another LMCache chunk size. Its requests succeed, and its external hits are 0.
     """
     found = pool.symptoms.get(EXTERNAL, {})
     yield from drafts_of(pool, EXTERNAL, found, OUTSIDE)

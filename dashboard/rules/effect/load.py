@@ -43,23 +43,6 @@ def replica_gets_no_requests(pool: PoolSubject, *, requests: int = 20) -> Iterat
     In one window, by default 15 minutes, no request of the replica ended, waited or held KV cache, and the others had
     at least `requests` each on average. A finding begins when a whole window shows it and ends when a whole window does
     not.
-
-    Why it matters:
-        - any pool (warning): The GPUs of the replica are idle, and the others carry its load.
-
-    How to fix:
-        Fix the findings that it names, such as a router that does not know the replica. Without any look at the
-        router's endpoints, at the EndpointSlice of the Service, and at weights or labels of a canary.
-
-    Exceptions:
-        A replica on standby, or one that was drained on purpose: suppress the finding. Sleeping engines are left out.
-
-    Evidence:
-        - vllm/v1/metrics/loggers.py (request_success, num_requests_waiting, kv_cache_usage_perc)
-        - azrtydxb/Fastllm-proxy#22
-
-    Example:
-        A replica was renamed and the router kept its old address. The replica is ready and healthy, and gets nothing.
     """
     kept = {key: each for key, each in pool.symptoms.get(REQUESTS, {}).items() if each.others >= requests}
     yield from drafts_of(pool, REQUESTS, kept, IDLE)
@@ -98,25 +81,6 @@ def engine_preempts_alone(pool: PoolSubject, *, least: int = 10) -> Iterator[Dra
     In one window an engine had `least` or more preemptions, or as many waiting requests at one read, and the median of
     the pool's other engines is at most a tenth of that. A finding begins when a whole window shows it and ends when a
     whole window does not.
-
-    Why it matters:
-        - any pool (warning): Preempted requests are computed again, and waiting ones are late, while other engines have
-          room.
-
-    How to fix:
-        Fix the findings that it names: with CP-01 the engine has less KV cache than its peers. Without any compare its
-        load: a router that sends long prompts, or by prefix without a limit, fills one engine.
-
-    Exceptions:
-        A queue without preemptions is info: one popular prefix makes one.
-
-    Evidence:
-        - vllm/v1/metrics/loggers.py (num_preemptions, num_requests_waiting)
-        - llm-d/llm-d-router#1365
-
-    Example:
-        One of eight decode ranks has 18 % less KV cache. Under even load it preempts 41 requests in 15 minutes, and the
-        others none.
     """
     every: dict[str, Symptom] = {}
     for measure, words in ((PREEMPTIONS, PREEMPTING), (WAITING, QUEUEING)):

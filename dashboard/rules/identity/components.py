@@ -40,29 +40,6 @@ def component_version_differs(pool: PoolSubject) -> Iterator[Draft]:
 
     Replicas where one is not installed are not compared. What no connector of the pool loads is info. The dashboard's
     provider reports the versions, from schema 1.3.
-
-    Why it matters:
-        - any pool (info): Two versions of a package may behave differently although all settings are equal.
-        - kv-store (warning): Keys, formats and messages changed between releases. Replicas with another version may
-          find nothing in the store, and no error shows it.
-        - disaggregated (warning): A peer with another version may refuse or misread what is transferred. Prompts are
-          computed a second time.
-
-    How to fix:
-        Run one image in all replicas of the pool, or install one version of the package.
-
-    Exceptions:
-        A canary of a new version: suppress the finding for it until a date.
-
-    Evidence:
-        - LMCache/LMCache#1803
-        - LMCache/LMCache#1842
-        - vllm-project/production-stack#1060 (messages of LMCache changed between releases)
-        - vllm-project/vllm#51777 (an image with another NIXL than it pins)
-
-    Example:
-        One replica was built a month later and has LMCache 0.3.7, the others 0.3.4. It stores its blocks and never hits
-        theirs.
     """
     loaded = [path for path in COMPONENTS if _is_loaded(pool, path)]
     for paths, severity in ((loaded, None), (set(COMPONENTS) - set(loaded), Severity.INFO)):
@@ -75,26 +52,6 @@ def prefill_decode_component_version_differs(pair: PairSubject) -> Iterator[Draf
     """Prefill and decode have different versions of LMCache, NIXL or Mooncake.
 
     Compared is what a connector of either side loads. The dashboard's provider reports the versions, from schema 1.3.
-
-    Why it matters:
-        - disaggregated (warning): The handshake does not compare these versions. Where a release changed metadata or
-          protocol, transfers fail or find nothing, and decode computes each prompt a second time.
-
-    How to fix:
-        Build the images of both pools with one version of the package, and roll them out together.
-
-    Exceptions:
-        Two versions that were tested with each other: suppress the finding.
-
-    Evidence:
-        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/metadata.py (NIXL's own version is no factor of the hash)
-        - vllm-project/vllm#35495 (connections that broke with a release of NIXL)
-        - vllm-project/vllm#51777 (an image with another NIXL than it pins)
-        - llm-d/llm-d-router#2133
-
-    Example:
-        Decode was rebuilt and got NIXL 1.5.1, prefill still has 1.3.2. vLLM's versions are equal, so the handshake
-        passes.
     """
     loaded = [path for path in COMPONENTS if any(_is_loaded(side, path) for side in pair.sides)]
     compared = {path: [_installed(side, path) for side in pair.sides] for path in loaded}
@@ -122,27 +79,6 @@ def container_image_differs(pool: PoolSubject) -> Iterator[Draft | UnevaluatedRe
 
     The digests of targets from Kubernetes are compared (labels `image_CONTAINER`). Replicas of two vLLM versions are
     not: a rollout, or ID-08, explains their images.
-
-    Why it matters:
-        - any pool (info): Pods of one template run different images, so equal settings do not mean equal behavior.
-        - disaggregated (warning): Routing sidecar and engine have to fit each other. With a sidecar of another age KV
-          cache is not transferred, and decode computes each prompt a second time.
-
-    How to fix:
-        Name the image by its digest in the pod template. A tag such as `latest` is another image after it was pushed
-        again.
-
-    Exceptions:
-        While a new template with the same vLLM version is rolled out, the finding ends with the rollout. Nodes of two
-        architectures may report two digests of one image: suppress the finding.
-
-    Evidence:
-        - llm-d/llm-d-router#2133
-        - https://kubernetes.io/docs/concepts/containers/images/#image-names
-
-    Example:
-        A node was added, and its pod pulled a newer image of the sidecar under the tag `main`. Requests through it are
-        never transferred.
     """
     found: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     silent = {member.id for member in pool.members}
@@ -185,26 +121,6 @@ def digest_without_answer(pool: PoolSubject) -> Iterator[Draft]:
     Of replicas that Prometheus scrapes with equal digests of `vllm_fleet_config_info`, the dashboard asks one for its
     settings, and a sample of two others at each full poll. As long as a digest of one is wrong, each replica of its
     group is asked directly.
-
-    Why it matters:
-        - any pool (warning): Settings of this replica would count for others with the digest, and theirs for it. What
-          compares digests, such as an alert in Prometheus, compares something that the replica does not run.
-
-    How to fix:
-        Look for a proxy or a relabelling rule that gives the replica the series of another one, and for a second
-        process behind its address. Otherwise restart the replica with the current provider.
-
-    Exceptions:
-        A replica that restarted between two answers: the finding ends with the next poll.
-
-    Evidence:
-        - https://prometheus.io/docs/prometheus/latest/configuration/configuration/#metric_relabel_configs (a rule that
-          replaces labels of a series)
-        - vllm/config/vllm.py (VllmConfig does not change while a server runs, so the digests of it do not, either)
-
-    Example:
-        A load balancer has one address for two servers. `/metrics` came from the one with block size 16, the answer of
-        the provider from the one with 32.
     """
     found: dict[Contradiction, list[str]] = defaultdict(list)
     for member in pool.members:

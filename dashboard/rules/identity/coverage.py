@@ -95,27 +95,7 @@ EQUAL_HASHES = (
 
 @rule("ID-05", scope=Scope.FLEET, least=1)
 def replicas_not_read(fleet: FleetSubject) -> Iterator[Draft]:
-    """Replicas are unreachable, stale, partially read or not vLLM, so their configuration is unknown.
-
-    Why it matters:
-        - any pool (warning): The configuration of an unread replica is unknown. Behind a timeout or a missing key it
-          may differ. For a replica that answered in part the finding is info.
-
-    How to fix:
-        Make vLLM readable at each address. The remedy depends on the failure; the evidence has that of each replica.
-
-    Exceptions:
-        A vLLM that answers `/metrics`, `/version` and `/v1/models` without a configuration endpoint was read: no
-        finding. One behind the Rust frontend of vLLM 0.33 reports nothing of its engine and is a finding. A server that
-        is not vLLM, such as SGLang, is compared with nothing.
-
-    Evidence:
-        - vllm/entrypoints/serve/middleware/authenticate.py (which paths a key protects)
-        - https://docs.vllm.ai/en/latest/usage/security.html
-
-    Example:
-        Two replicas were moved behind a proxy with a login page. They answer every request with HTML.
-    """
+    """Replicas are unreachable, stale, partially read or not vLLM, so their configuration is unknown."""
     sizes = Counter(each.pool for each in fleet.all_replicas)
     unread: dict[tuple[str | None, str], list[Replica]] = defaultdict(list)
     for replica in fleet.all_replicas:
@@ -188,26 +168,6 @@ def sources_contradict(pool: PoolSubject) -> Iterator[Draft]:
     Only values with the same meaning in both sources are compared. For the number of tokens the right one is known:
     vLLM's own counts every KV cache group. A plugin that multiplies blocks by block size counts too much for a hybrid
     model.
-
-    Why it matters:
-        - any pool (warning): One address may belong to two servers with different configurations, or one source is
-          wrong. Until this is known, no value of this replica is reliable.
-
-    How to fix:
-        If the target is a load balancer or service, list the addresses of its servers instead. Otherwise restart the
-        replica, and report what still differs. Do not use a plugin that counts tokens wrongly; update or disable it.
-
-    Exceptions:
-        A replica that restarted between two answers: the finding disappears with the next poll.
-
-    Evidence:
-        - captures/ of the tests (real servers without contradictions; one whose plugin reports 4,194,304 tokens where
-          vLLM itself logs 664,444)
-        - vllm/v1/core/kv_cache_utils.py (get_kv_cache_capacity: how vLLM counts tokens)
-
-    Example:
-        The target is the address of a Kubernetes service. `/server_info` came from a pod with block size 16, `/metrics`
-        from one with 32.
     """
     found: dict[Contradiction, list[str]] = defaultdict(list)
     miscounted: dict[Contradiction, list[str]] = defaultdict(list)
@@ -269,22 +229,6 @@ def process_listed_twice(fleet: FleetSubject) -> Iterator[Draft]:
     """One vLLM process has two addresses in the targets.
 
     Processes are identified by the instance id that each creates at start. Capacity is counted once.
-
-    Why it matters:
-        - any pool (warning): The process counts twice in the pool's majority, and the second replica does not exist.
-          If an address is a load balancer's, other replicas behind it are not seen.
-
-    How to fix:
-        List every process once, by its pod or host address.
-
-    Exceptions:
-        Two networks that must both be polled: suppress the finding for the second address.
-
-    Evidence:
-        - vllm/config/vllm.py (instance_id: a new one for each start)
-
-    Example:
-        The targets list a host by its name and by its IP address.
     """
     fresh = {each.id: each for each in fleet.all_replicas if each.fresh}
     instances = fleet.identity(INSTANCE)
@@ -313,26 +257,6 @@ def vllm_version_differs(pool: PoolSubject) -> Iterator[Draft]:
     for different platforms, such as 0.32.0 and 0.32.0+cpu, are info. Where one version recently replaced another on
     most replicas, a rollout is in progress. A metric that routers read and that only some of the versions export is
     named: the share of the KV cache in use was renamed.
-
-    Why it matters:
-        - any pool (warning): Defaults, formats and bugs change with every release, so equal command lines answer, hash
-          and cache differently.
-
-    How to fix:
-        Wait for a rollout to finish; else run the same image on every replica of the pool.
-
-    Exceptions:
-        A canary: suppress the finding for it until a date.
-
-    Evidence:
-        - vllm-project/vllm#42892
-        - vllm-project/vllm#51875
-        - vllm/v1/metrics/loggers.py (names of metrics)
-        - kubernetes-sigs/gateway-api-inference-extension#1905
-        - llm-d/llm-d#509
-
-    Example:
-        A rollout stopped when one host was full: nine replicas run 0.32.0, one has run 0.20.2 for a month.
     """
     drafts = list(pool_differences(pool, [VERSION]))
     if pool.rollout is not None and not pool.is_ignored(VERSION):

@@ -55,27 +55,6 @@ def ranks_of_one_engine_differ(pool: PoolSubject) -> Iterator[Draft]:
     """Ranks of one data-parallel engine have different parallel settings.
 
     Ranks belong to one engine when they have the same master and port, and different ranks.
-
-    Why it matters:
-        - any pool (critical): Ranks synchronize in every step. One with different settings waits for a step that the
-          others never take, and all of them hang.
-
-    How to fix:
-        Start every rank with the same command line, except for its rank and addresses.
-
-    Exceptions:
-        Ranks with the master `localhost` belong together only on the same host. Replicas that do not report master and
-        rank are not evaluated.
-
-    Evidence:
-        - vllm/v1/engine/utils.py (newer versions refuse to start such an engine)
-        - vllm/config/parallel.py (which settings may differ between ranks, and which are checked)
-        - vllm-project/vllm#26187
-        - vllm-project/vllm#26218
-
-    Example:
-        One of eight ranks behind eight addresses was started without `--enable-eplb`. When the others move experts for
-        the first time, all requests stop.
     """
     for (master, host), found in _ranks_by_engine(pool).items():
         if not len(set(found.values())) == len(found) > 1:  # two of one rank are two engines with equal settings
@@ -107,24 +86,6 @@ def data_parallel_rank_used_twice(pool: PoolSubject) -> Iterator[Draft]:
 
     Ranks with external load balancing are started one by one. Those with one master and port are one engine; different
     start times show that they are different processes.
-
-    Why it matters:
-        - any pool (warning): One of both cannot join the engine, or both answer for one rank. Ranks of one engine wait
-          for each other in every step, so requests may hang.
-
-    How to fix:
-        Start every rank of the engine with its own `--data-parallel-rank`.
-
-    Exceptions:
-        Ranks with the master `localhost` belong together only on the same host.
-
-    Evidence:
-        - vllm/config/parallel.py (data_parallel_rank)
-        - vllm-project/vllm#53743
-
-    Example:
-        Two pods of a group were started with the rank of their node, though each node has two. Ranks 2 and 3 are
-        missing.
     """
     starts = {each.id: each.started_at for each in pool.members}
     external = {replica for replica, value in pool.identity(EXTERNAL).items() if value is True}
@@ -149,30 +110,7 @@ def data_parallel_rank_used_twice(pool: PoolSubject) -> Iterator[Draft]:
 
 @rule("ID-02", needs=(ENGINE_ID,), scope=Scope.FLEET)
 def engine_id_shared(fleet: FleetSubject) -> Iterator[Draft]:
-    """Engines that exchange KV cache have the same engine id.
-
-    Why it matters:
-        - any pool (critical): Peers distinguish engines by this id. With a duplicate they reuse the connection of the
-          first for the second, and the transfer fails or returns wrong blocks.
-
-    How to fix:
-        Remove `engine_id` from `--kv-transfer-config`: vLLM then chooses a random one. Where it must be known, derive
-        it from the pod's name.
-
-    Exceptions:
-        Ranks of one data-parallel engine may have one id: vLLM appends the rank. Two addresses of one process have one
-        id and are reported by ID-07.
-
-    Evidence:
-        - vllm/config/kv_transfer.py (a random id unless one is given)
-        - vllm/v1/engine/core.py (the data-parallel rank is appended)
-        - vllm-project/vllm#39907
-        - vllm-project/vllm#42928
-
-    Example:
-        The YAML of a Deployment with three replicas has the id `decode`. Prefill connects to one of them, and transfers
-        to the other two fail.
-    """
+    """Engines that exchange KV cache have the same engine id."""
     ranks = ranks_of(fleet)
     known: dict[tuple[str, int | None], list[str]] = defaultdict(list)
     for replica, name in fleet.identity(ENGINE_ID).items():
@@ -203,32 +141,6 @@ def address_shared(fleet: FleetSubject) -> Iterator[Draft]:
 
     The rule compares the side channels of NIXL and of the P2P tier, the endpoints of KV events, and the pod in their
     topics. Addresses such as `*` and `localhost` are compared between replicas on the same host only.
-
-    Why it matters:
-        - any pool (warning): Requests for one replica reach the other.
-        - kv-events (critical): The router assigns the blocks of both replicas to one of them, and sends requests to a
-          replica without their prefix.
-        - kv-store (critical): A peer requests blocks of one replica from the other, which refuses.
-        - disaggregated (critical): Decode replicas fetch from the wrong prefill replica. Requests fail or are computed
-          twice.
-
-    How to fix:
-        Derive hosts from the pod's address, and use one port per replica on a shared host. vLLM adds the rank to the
-        ports where one engine has several data-parallel ranks: leave room for all ranks between two replicas.
-
-    Exceptions:
-        Replicas connect to an event endpoint with a router's host: it may be the same for all. Containers with separate
-        networks may use one port on one host: suppress the finding where clients use other ports.
-
-    Evidence:
-        - vllm/distributed/kv_transfer/kv_connector/v1/nixl/base_scheduler.py (host and port, plus the rank)
-        - vllm/distributed/kv_events.py (which endpoints are bound, and which are connected to)
-        - vllm-project/vllm#55844
-        - ray-project/ray#57771 (ports of ranks that overlap)
-        - vllm-project/production-stack#1062
-
-    Example:
-        `VLLM_NIXL_SIDE_CHANNEL_HOST` was set to the address of the first pod, and the Deployment was scaled to three.
     """
     named: Claims = defaultdict(list)
     local: Claims = defaultdict(list)

@@ -30,23 +30,6 @@ def replica_restarts_repeatedly(
     """Replicas were restarted several times in a short time.
 
     Starts are counted while the dashboard polls: two between two polls are one.
-
-    Why it matters:
-        - any pool (warning): Each start empties the prefix cache and loads the weights again. Requests in flight fail
-          and move to the other replicas.
-
-    How to fix:
-        Read the log of the last process and the reason of its exit: out of memory, a failed liveness probe, a crash of
-        the engine.
-
-    Exceptions:
-        Restarts on purpose, such as tests of settings: suppress the finding for that time.
-
-    Evidence:
-        - https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-policy (CrashLoopBackOff)
-
-    Example:
-        The liveness probe of a pod times out while long prompts are computed. Kubernetes restarts it every 15 minutes.
     """
     yield from _unwatched(pool)
     found = {key: len(its) for key, its in pool.recent.starts.items() if len(its) >= max(restarts, 1)}
@@ -67,25 +50,7 @@ def replica_restarts_repeatedly(
 def setting_alternates(
     pool: PoolSubject, *, returns: int = 3, minutes: int = 60
 ) -> Iterator[Draft | UnevaluatedReplicas]:
-    """Values of a setting alternate: a replica returned to earlier ones several times in a short time.
-
-    Why it matters:
-        - any pool (warning): The replica is restarted with one configuration and then with another. Its cohort changes
-          each time, and findings about it come and go.
-
-    How to fix:
-        Look for two controllers that write the same workload, or two processes behind one address.
-
-    Exceptions:
-        Tests that switch a setting back and forth: suppress the finding for that time.
-
-    Evidence:
-        - https://argo-cd.readthedocs.io/en/stable/user-guide/diffing/ (two controllers that write one field)
-
-    Example:
-        A load balancer has one address for two servers. One hashes with sha256, the other with xxhash, and each poll
-        reaches another one.
-    """
+    """Values of a setting alternate: a replica returned to earlier ones several times in a short time."""
     yield from _unwatched(pool)
     by_path: dict[str, list[tuple[str, Alternation]]] = defaultdict(list)
     for key, found in sorted(pool.recent.alternations.items()):
@@ -121,24 +86,6 @@ def rollout_stalled(pool: PoolSubject) -> Iterator[Draft | UnevaluatedReplicas]:
 
     A replica that is restarted with its version does not move. After this time differences along the rollout have
     their full severity again.
-
-    Why it matters:
-        - any pool (warning): Two versions serve one pool although nothing replaces the old one any more. Cached
-          prefixes are shared by replicas of one version only.
-
-    How to fix:
-        Look at the Deployment's or LeaderWorkerSet's events: new pods that do not become ready, a quota, missing GPUs.
-        Then finish the rollout or undo it.
-
-    Exceptions:
-        A canary: suppress the finding until a date.
-
-    Evidence:
-        - https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#failed-deployment
-
-    Example:
-        The new pods need another driver. The first one replaced an old pod on the only node that has it, and the others
-        are pending since.
     """
     yield from _unwatched(pool)
     if (stalled := pool.stalled) is None:
@@ -164,22 +111,6 @@ def finding_recurs(pool: PoolSubject, *, times: int = 3, minutes: int = 60) -> I
 
     Each replica is counted alone: a rolling restart makes no replica unreachable twice. Of a finding without replicas
     the pool is counted.
-
-    Why it matters:
-        - any pool (info): Something changes back and forth. At any one time the list of findings shows one side of it.
-
-    How to fix:
-        Open the page at the times before and after, and compare them on Changes.
-
-    Exceptions:
-        A rollout or a restart that is tested: the finding ends by itself.
-
-    Evidence:
-        - https://assets.nagios.com/downloads/nagioscore/docs/nagioscore/4/en/flapping.html
-
-    Example:
-        A replica at the limit of its memory is killed every quarter of an hour. Each time its pool has a finding for a
-        few minutes.
     """
     yield from _unwatched(pool)
     known = {each.id for each in pool.all_replicas} | {""}

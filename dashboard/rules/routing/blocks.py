@@ -52,34 +52,6 @@ def block_size_not_the_routers(pool: PoolSubject) -> Iterator[Draft]:
 
     The rule compares the tokens of a block: the block size times the degree of decode context parallelism. The router's
     size is what it reports itself (`routers`), else `expects.block_size` in fleet.yaml.
-
-    Why it matters:
-        - prefix-hash (critical): The router hashes blocks of a different size. It never matches the blocks of these
-          replicas.
-        - kv-events (critical): Some routers discard every event with a different block size. Others cannot use blocks
-          that are shorter than theirs, and lose all blocks that follow.
-        - approximate (warning): The router estimates cached prefixes in blocks of a different size, so its estimates
-          are wrong.
-
-    How to fix:
-        Restart the replicas with the router's size. Where most of the pool has a different size, set the router's size
-        to that one, or to a divisor of it if the router can split blocks.
-
-    Exceptions:
-        llm-d computes its own keys from the tokens in events, so a router size that divides the replicas' size works.
-        This is reported one step milder, and not at all where the router itself reports that it computes its own keys.
-        A size that the replicas' size divides is a warning there. An approximate router that takes the block size of a
-        replica expects none.
-
-    Evidence:
-        - kserve/kserve#5011
-        - ai-dynamo/dynamo#13904
-        - llm-d/llm-d-router#1158 (the least block size of the approximate producer)
-        - vllm/v1/core/kv_cache_utils.py (what a block covers with decode context parallelism)
-
-    Example:
-        The router has `blockSizeTokens: 64`, the replicas run with vLLM's 16. No event fills one of the router's
-        blocks, and every replica looks cold.
     """
     expected = pool.domain.expects.block_size
     part = caching(pool)
@@ -167,28 +139,6 @@ def match_unit_differs(pool: PoolSubject) -> Iterator[Draft]:
 
     The match unit can be finer than the block size. Where unset, vLLM uses the largest size that divides the blocks of
     all KV cache groups.
-
-    Why it matters:
-        - any pool (warning): A different unit produces different hashes for the same tokens, and cache hits end at
-          other positions.
-        - prefix-hash (critical): The router hashes with one unit. It never matches replicas with a different unit.
-        - kv-store (critical): Store keys are hashes per unit. Replicas with a different unit share nothing with the
-          others.
-
-    How to fix:
-        Set the same `--prefix-match-unit` on every replica of the pool, or none.
-
-    Exceptions:
-        A unit equal to the block size counts as unset: vLLM uses that where all layers cache alike. Units count as
-        equal where engines report the same hashes. A unit that follows from a different block size is left to RT-01.
-
-    Evidence:
-        - vllm/config/cache.py (prefix_match_unit)
-        - vllm/v1/core/kv_cache_utils.py (how the unit is resolved, and that it is the step of hashing)
-        - vllm/v1/kv_offload/file_mapper.py (tokens per hash are part of the key)
-
-    Example:
-        `--prefix-match-unit 32` was tried on one replica of a hybrid model and never removed. Its keys match no others.
     """
     hashing = caching(pool)
     units = count_equal_hashes_as_one(hashing.values(MATCH_UNIT, _effective_unit), hashing.fingerprints("engine"))
@@ -230,29 +180,6 @@ def reusable_prefix_too_long(pool: PoolSubject, *, prompt_tokens: int = 512) -> 
     A cache hit ends at a multiple of the alignment, which is the block size where the model has one KV cache group.
     With EAGLE and MTP the last block of a hit is dropped, so a hit needs two. `prompt_tokens` is the length of a
     typical prompt.
-
-    Why it matters:
-        - any pool (warning): Shorter prompts never hit the prefix cache. No log and no metric reports why the hit rate
-          is zero.
-
-    How to fix:
-        Use a smaller `--block-size`. For a hybrid model, whose block size vLLM raises itself, set a finer
-        `--prefix-match-unit`. If prompts are longer, set the parameter `prompt_tokens` of this rule.
-
-    Exceptions:
-        Not evaluated with prefix caching off. Where the alignment is not reported, only for a model with one KV cache
-        group: by its groups, or because its tokens are blocks x block size.
-
-    Evidence:
-        - vllm/v1/core/kv_cache_utils.py (resolve_cache_hit_alignment_tokens)
-        - vllm/config/speculative.py (use_eagle_block_drop)
-        - vllm-project/vllm#40696
-        - vllm-project/vllm#53749
-        - vllm-project/vllm-ascend#16639
-
-    Example:
-        vLLM raised the block size of a hybrid model to 2,096 tokens. System prompts of 1,500 tokens are shared by all
-        requests and computed for each.
     """
     if pool.is_ignored(BLOCK_SIZE):
         return

@@ -59,28 +59,6 @@ def event_format_differs(pool: PoolSubject) -> Iterator[Draft | UnevaluatedRepli
 
     Until 0.23 vLLM sent each event as an array, since 0.24 as a map with named fields. The format of a build between
     the two, such as 0.24.0rc1, is unknown: such a replica is counted as unknown.
-
-    Why it matters:
-        - kv-events (critical): Readers of one format drop every event of the other, mostly without a log line. These
-          replicas look cold to the router.
-
-    How to fix:
-        Run one vLLM version in the pool, or make sure that every reader of events supports both formats before the
-        first replica is upgraded.
-
-    Exceptions:
-        Readers that support both formats, such as llm-d's index since June 2026: suppress or disable the rule.
-
-    Evidence:
-        - vllm-project/vllm#42892
-        - ai-dynamo/dynamo#10660
-        - volcano-sh/kthena#1535
-        - llm-d/llm-d-kv-cache#661
-        - vllm/distributed/kv_events.py (KVCacheEvent)
-
-    Example:
-        Half of a pool is upgraded from 0.23.0 to 0.24.0. The router's index still decodes arrays: the upgraded half
-        vanishes from it, and all requests with known prefixes go to the other half.
     """
     senders = _possible_senders(pool)
     formats = senders.values(VERSION, _sends_maps)
@@ -136,27 +114,6 @@ def events_not_published(pool: PoolSubject) -> Iterator[Draft]:
 
     Publishing needs `enable_kv_cache_events` and a publisher other than `null`. A replica that answers `{}` at
     `/kv_event_sources` publishes nothing.
-
-    Why it matters:
-        - any pool (info): Readers of events see only some replicas. The router is not known to read them.
-        - kv-events (critical): A replica without events always looks cold, so no prompt is routed to its cache. Where
-          none publishes, the router only balances load, without an error.
-
-    How to fix:
-        Enable KV events on every replica of the pool. The router's own setting does not enable them on the replicas.
-
-    Exceptions:
-        Where nothing reads the events, disable them everywhere instead.
-
-    Evidence:
-        - vllm/config/kv_events.py (both settings, and what they are by default)
-        - ai-dynamo/dynamo#12319
-        - ai-dynamo/dynamo#11505
-        - ai-dynamo/dynamo#11984
-
-    Example:
-        A second deployment joins the pool without `--kv-events-config`. Its replicas only get requests when the others
-        are busy.
     """
     known = pool.values(EVENTS, publication)
     on, off = known.get(YES, ()), known.get(NO, ())
@@ -183,26 +140,6 @@ def event_topic_differs(pool: PoolSubject) -> Iterator[Draft]:
 
     The part that names the replica may differ. The router's form is `expects.event_topic` in fleet.yaml, such as
     `kv@{host}:{port}@{model}`.
-
-    Why it matters:
-        - kv-events (critical): The router reads replica and model of an event from the topic. Events in a different
-          form are stored under a name that it never looks up.
-
-    How to fix:
-        Use one form of topic on all replicas: the address by which the router knows the replica, and a served model
-        name.
-
-    Exceptions:
-        Routers that subscribe to each replica by its address may ignore the topic: disable the rule.
-
-    Evidence:
-        - vllm/config/kv_events.py (the topic is empty by default)
-        - llm-d/llm-d#1008
-        - llm-d/llm-d-inference-sim#624
-
-    Example:
-        The replicas send `kv@10.0.0.7@llama`, the form of an older guide. The router reads `kv@{host}:{port}@{model}`
-        and stores all events under a replica `10.0.0.7` without a port, which serves nothing.
     """
     senders, template = publishing(pool), pool.domain.expects.event_topic
     if pool.is_ignored(EVENT_TOPIC):
@@ -296,25 +233,6 @@ def event_endpoint_differs(pool: PoolSubject) -> Iterator[Draft]:
     With `*`, such as `tcp://*:5557`, the replica binds the endpoint and the router connects. Any other endpoint is the
     router's, and the replica connects. Hosts may differ. Ports are compared only where each replica has its own host
     and all have one data-parallel rank, because vLLM adds the rank to the port.
-
-    Why it matters:
-        - kv-events (warning): A router collects events at one address, or connects to every replica on one port. It
-          gets nothing from replicas of the other kind or with a different port, and without a replay endpoint it cannot
-          catch up.
-
-    How to fix:
-        Use one kind of endpoint and one port on all replicas of the pool.
-
-    Exceptions:
-        A router that reads each replica's endpoint from `/kv_event_sources` supports different ports: disable the rule.
-
-    Evidence:
-        - vllm/distributed/kv_events.py (which endpoints are opened, which are connected to, and the offset by rank)
-        - llm-d/llm-d#981
-
-    Example:
-        Most replicas bind `tcp://*:5557`. One still has `tcp://router:5557` of an earlier setup, a port without a
-        listener.
     """
     senders = publishing(pool)
     senders = senders.only({each.id for each in senders.members if _is_configured(pool.settings(each).get(ENDPOINT))})

@@ -50,35 +50,6 @@ def hash_root_differs(pool: PoolSubject) -> Iterator[Draft | UnevaluatedReplicas
     replica. The dashboard's provider reports the hashes that each engine computed: these decide where reported. For the
     others the seed is derived from version, algorithm and variable. The router's policy is `expects.seed_policy` in
     fleet.yaml: `default`, `environment` or `random`.
-
-    Why it matters:
-        - prefix-hash (critical): The router computes hashes from one seed. It never matches replicas with another
-          seed, although their own caches work.
-        - kv-store (critical): Every store key depends on the seed. Replicas with different seeds share nothing.
-        - kv-events (info): An index that computes its own keys from the tokens in events is not affected. One that
-          compares the replicas' hashes treats every prefix as new on each replica.
-        - any pool (info): The same tokens have different hashes on each replica. Nothing configured here compares
-          them, but a shared store would never match.
-
-    How to fix:
-        Set `PYTHONHASHSEED` to the same value on every replica before Python starts, and on LMCache servers and routers
-        that compute hashes. Or run 0.29 or later with `sha256` or `sha256_cbor` everywhere, and set it nowhere.
-
-    Exceptions:
-        A replica that reports neither seed nor block hashes is unknown. Where the variable is set but not reported,
-        declare `seed_policy: environment` under the pool's `expects`. With `seed_policy: random` only a shared store
-        needs equal seeds. Seeds that RT-05's remedy fixes are left to RT-05, block lengths to RT-01 and RT-03.
-
-    Evidence:
-        - vllm/v1/core/kv_cache_utils.py (resolve_none_hash_seed)
-        - vllm-project/vllm#51875
-        - LMCache/LMCache#1139
-        - llm-d/llm-d#1290
-        - captures/0.32.0 (two servers with one command line and xxhash: the same block has two hashes)
-
-    Example:
-        Three of four replicas were started with `PYTHONHASHSEED=0`, the fourth without. It answers and caches well, but
-        no other replica and no router ever finds its blocks.
     """
     policy = pool.domain.expects.seed_policy
     is_needless = policy is SeedPolicy.RANDOM and pool.domain.kv_store is Store.NONE

@@ -34,31 +34,6 @@ def hash_algorithm_differs(pool: PoolSubject) -> Iterator[Draft]:
 
     `expects.hash_algorithm` in fleet.yaml declares the router's algorithm. Replicas without prefix caching are
     excluded.
-
-    Why it matters:
-        - prefix-hash (critical): The router computes hashes with one algorithm. It never matches replicas with another
-          one.
-        - kv-store (critical): Store keys are block hashes. Replicas with a different algorithm share nothing and store
-          everything twice.
-        - kv-events (info): An index that computes its own keys from the tokens in events, such as llm-d's, is not
-          affected. An older one that looks up the replicas' hashes finds nothing on the other replicas.
-        - any pool (info): Hashes of the same tokens differ between replicas. A router or store that compares hashes
-          never matches these replicas.
-
-    How to fix:
-        Set one `--prefix-caching-hash-algo` on every replica. Use `sha256_cbor` where something outside vLLM computes
-        hashes: `sha256` hashes Python's pickle format.
-
-    Exceptions:
-        A router that learns tokens and hashes from events, such as llm-d's index, supports any mixture.
-
-    Evidence:
-        - vllm/config/cache.py (what each algorithm serializes, and how)
-        - vllm-project/vllm#20511
-
-    Example:
-        One replica was started with `xxhash` to save time. The router hashes with `sha256_cbor` and never finds a
-        prefix in its cache.
     """
     if pool.is_ignored(HASH_ALGORITHM):
         return

@@ -41,32 +41,6 @@ def prefix_caching_off(pool: PoolSubject) -> Iterator[Draft]:
     """Prefix caching is on for some replicas only, or off for all behind a prefix-aware router.
 
     Where the router is only assumed, not detected from KV events, a pool with prefix caching off everywhere is info.
-
-    Why it matters:
-        - any pool (warning): Time to first token varies by replica: those without the cache compute every prompt
-          in full.
-        - prefix-hash (critical): The router sends prompts with known prefixes to replicas that cache none. They are
-          computed in full each time.
-        - kv-events (critical): Without prefix caching there are no block events, and nothing to reuse.
-        - approximate (critical): The router assumes that a replica caches what it was sent, and keeps sending similar
-          prompts to one that caches nothing.
-
-    How to fix:
-        Start every replica of the pool with `--enable-prefix-caching`, vLLM's default for most models.
-
-    Exceptions:
-        Prefill and decode may differ, and decode replicas may have it off. Encoders (`--mm-encoder-only`) have no KV
-        cache and are not compared. Models whose layers keep no KV cache per
-        token run without it: declare `router: none` for their pool.
-
-    Evidence:
-        - vllm/config/cache.py (enable_prefix_caching)
-        - captures/0.32.0/llama_noprefix
-        - measured: a server with `--no-enable-prefix-caching` reports false, and its first block has no hash
-
-    Example:
-        `--no-enable-prefix-caching` was set for a benchmark and stayed in one of three deployments. A third of the
-        repeated prompts is computed in full.
     """
     holders = pool.values(PREFIX_CACHING)
     on, off = holders.get(YES, ()), holders.get(NO, ())
@@ -121,31 +95,6 @@ def tokenizer_differs(pool: PoolSubject) -> Iterator[Draft]:
 
     The owner of a tokenizer's name and the folders above it are ignored, as for models. A snapshot in the hub's cache,
     which vLLM loads offline, counts as its id and commit.
-
-    Why it matters:
-        - prefix-hash (critical): Hashes depend on token ids. Where router and replica tokenize differently, no prefix
-          is found.
-        - kv-events (critical): Events contain token ids. Where router and replica tokenize differently, no block is
-          found.
-        - any pool (critical): The same text has different tokens, so answers, token counts, costs and length limits
-          depend on the replica.
-
-    How to fix:
-        Use one `--tokenizer`, one `--tokenizer-mode` and one pinned `--tokenizer-revision` on every replica. Let the
-        router use the same tokenizer, or ask a replica for the tokens.
-
-    Exceptions:
-        `auto` may equal the other mode, because no replica reports what it resolves to: such a difference is assumed.
-        So is a folder with a different name, which may be a copy. A folder has no revision.
-
-    Evidence:
-        - vllm/tokenizers/registry.py (how the mode is resolved)
-        - vllm-project/production-stack#1052
-        - vllm-project/production-stack#1045
-
-    Example:
-        One replica follows the tokenizer repository's main branch, the others a pinned commit. After a fix of the
-        special tokens its prompts begin with different ids.
     """
     for draft in pool_differences(pool, {TOKENIZER: names_as_one(pool.values(TOKENIZER))}):
         yield assume_if_folder(draft, pool, TOKENIZER)
@@ -160,26 +109,6 @@ def offloaded_cache_not_counted(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas offload KV cache to CPU memory or disk, but the router's index only counts GPU blocks.
 
     vLLM reports the number of GPU blocks, not what it offloaded. Info where the router is only assumed.
-
-    Why it matters:
-        - approximate (warning): The router's index has the size of the GPU cache. It forgets prefixes that a replica
-          still has and routes such prompts to other replicas.
-
-    How to fix:
-        Configure the router with all blocks of a replica: in llm-d `lruCapacityPerServer`.
-
-    Exceptions:
-        A router that reports enough blocks for each replica (`routers`). Where one is configured but not read, suppress
-        the finding for this pool.
-
-    Evidence:
-        - llm-d/llm-d-router#2292
-        - llm-d/llm-d-router#1365
-        - vllm/config/cache.py (kv_offloading_size)
-
-    Example:
-        Replicas have 100 GiB of KV cache on GPUs and 400 GiB in CPU memory. The router counts 100, and four of five
-        prefixes are computed again elsewhere.
     """
     sizes = {size: ids for size, ids in pool.values(SIZE, _own_size).items() if _is_gib(json.loads(size.value))}
     connected = pool.values(CONNECTOR, _offloads).get(YES, ())
@@ -247,26 +176,6 @@ def state_retention_differs(pool: PoolSubject) -> Iterator[Draft]:
     `prefix_cache_retention_interval` tokens, with 0 only at the end of a prompt, and without a number every state.
     Replicas without prefix caching or
     without such layers are excluded. Where no KV cache groups are reported, the finding is assumed.
-
-    Why it matters:
-        - any pool (warning): A prompt with a common beginning hits the cache on some replicas only. The router's
-          estimate is too high for the others.
-
-    How to fix:
-        Set one `--prefix-cache-retention-interval` on every replica of the pool.
-
-    Exceptions:
-        None is known.
-
-    Evidence:
-        - vllm/v1/core/kv_cache_coordinator.py (which models have sparse states)
-        - vllm/v1/core/single_type_kv_cache_manager.py (which states are kept)
-        - vllm-project/vllm#48435
-        - vllm-project/vllm-ascend#10970
-
-    Example:
-        One replica was started with `--prefix-cache-retention-interval 4096`. It reuses system prompts that the others
-        compute again.
     """
     groups = first_engine_groups(pool)
     kinds = {replica: [each.spec_type.lower() for each in own] for replica, own in groups.items()}

@@ -19,24 +19,6 @@ def kv_events_cannot_be_replayed(pool: PoolSubject) -> Iterator[Draft]:
     """No replica of the pool has a replay endpoint for its KV events.
 
     Where only some have one, RT-11 reports the difference.
-
-    Why it matters:
-        - kv-events (info): After a restart of the router, or after lost events, its index stays incomplete until new
-          requests fill it. Without replay some routers also keep the blocks of a restarted replica.
-
-    How to fix:
-        Set `replay_endpoint` in `--kv-events-config` on every replica, and its port in the router's configuration.
-
-    Exceptions:
-        A router that cannot replay needs none: disable the rule.
-
-    Evidence:
-        - vllm/distributed/kv_events.py (the replay socket and its buffer)
-        - llm-d/llm-d-router#1581
-        - llm-d/llm-d-router#2853
-
-    Example:
-        The router was restarted at noon. For an hour it sends prompts with cached prefixes to other replicas.
     """
     senders = publishing(pool)
     replays = senders.values(REPLAY)

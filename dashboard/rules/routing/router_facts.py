@@ -38,23 +38,6 @@ def router_reports_other_values(pool: PoolSubject) -> Iterator[Draft]:
     """Routers report other values than fleet.yaml declares, or their sources disagree.
 
     What a router reports replaces what is declared, in every rule. Of two sources the first in the options counts.
-
-    Why it matters:
-        - any pool (warning): A declared value is not in force. Replicas may be configured for another router than the
-          one that runs.
-
-    How to fix:
-        Correct fleet.yaml, or the router. A router that was not restarted since its ConfigMap changed still runs with
-        the earlier value.
-
-    Exceptions:
-        Two routers in front of one pool that route differently on purpose: name them in `pools` of their own.
-
-    Evidence:
-        - llm-d/llm-d-router#1148 (/debug/plugins/state reports what the router runs with)
-
-    Example:
-        fleet.yaml declares blocks of 16 tokens. The router's ConfigMap was changed to 64 a month ago.
     """
     for name in CONFIGURED:
         found = {each.value: each for each in reversed(pool.domain.facts) if each.name is name}
@@ -114,24 +97,6 @@ def router_misses_replicas(pool: PoolSubject) -> Iterator[Draft]:
 
     Its endpoints are compared by address, or by the pod's name. A pool of which it knows no replica is evaluated only
     where it knows none at all: it may belong to another router.
-
-    Why it matters:
-        - any pool (warning): A replica that the router does not know gets no requests. Its GPUs are idle, and the
-          others are overloaded.
-
-    How to fix:
-        Give the pod the labels of the InferencePool's selector, or correct the router's list of endpoints. Check that
-        the router may list pods.
-
-    Exceptions:
-        Pods that are not ready are excluded.
-
-    Evidence:
-        - llm-d/llm-d#981
-
-    Example:
-        A second Deployment has the label `app: vllm-new`. The InferencePool selects `app: vllm`, and none of its pods
-        ever gets a request.
     """
     known, ready = pool.domain.read(FactName.ENDPOINTS) or [], pool.domain.read(FactName.READY)
     members = [each for each in pool.members if each.fresh and "not_ready" not in each.labels]
@@ -165,22 +130,6 @@ def router_index_too_small(pool: PoolSubject) -> Iterator[Draft]:
     """Indexes of the router keep fewer entries for a block than the pool has.
 
     llm-d keeps `podCacheSize` entries for each block: one for each DP rank and tier of the cache (GPU, CPU, storage).
-
-    Why it matters:
-        - kv-events (warning): The prefixes that most replicas have lose entries first. The router routes such prompts
-          as if those replicas did not have them.
-
-    How to fix:
-        Raise `podCacheSize` of the router to the number of endpoints times the tiers of the cache.
-
-    Exceptions:
-        Indexes in Redis, and those with a limit by cost, have no such number.
-
-    Evidence:
-        - llm-d/llm-d#2201
-
-    Example:
-        Six replicas offload to CPU memory: 12 entries for a system prompt that all have. The default is 10.
     """
     most = pool.domain.read(FactName.PODS_PER_KEY)
     tiers = max(pool.of_documents(_tiers).values(), default=1)
@@ -227,24 +176,6 @@ def events_not_subscribed(pool: PoolSubject) -> Iterator[Draft]:
     The router's subscribers are compared with the replicas that publish, by the name of the pod; without such names
     only a router without any subscriber is reported. The configured port is compared where the replica binds it
     (`tcp://*:5557`); not one of `/kv_event_sources`, to which vLLM has added the data-parallel rank.
-
-    Why it matters:
-        - kv-events (critical): A replica whose events are not read always looks cold, so no prompt is routed to its
-          cache. Requests succeed, and nothing is logged.
-
-    How to fix:
-        Let the router's data layer name its producer of prefixes as an extractor, with the port of the replicas
-        (`socketPort`). Or publish at the router's port.
-
-    Exceptions:
-        Where the replicas connect to the router, it cannot name them: only no subscriber at all is reported.
-
-    Evidence:
-        - llm-d/llm-d#981
-        - ai-dynamo/dynamo#11984
-
-    Example:
-        The replicas publish at port 5556. The router subscribes at 5557, its default, and sees no event.
     """
     senders = publishing(pool)
     if not senders.members or pool.is_ignored(EVENTS):

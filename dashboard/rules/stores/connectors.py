@@ -84,27 +84,6 @@ def mooncake_keys_collide(fleet: FleetSubject) -> Iterator[Draft]:
     A key consists of `cache_prefix`, the last part of the model's path, the rank and the hash of the tokens. It does
     not include revision, quantization, dtype or, by default, the number of ranks. Replicas of one pool with different
     prefixes, or without the connector, share nothing: warning. Where they would collide, this is by design: info.
-
-    Why it matters:
-        - kv-store (critical): A replica reads KV cache of different weights, a different dtype or a different number of
-          ranks. Nothing fails, and answers are wrong.
-
-    How to fix:
-        Set one `cache_prefix` per model, revision, dtype and number of ranks, the same on all replicas that should
-        share. For different numbers of ranks there is also `store_tp_size`.
-
-    Exceptions:
-        No replica reports its Mooncake master. Pools with their own masters cannot collide: suppress the finding.
-
-    Evidence:
-        - vllm/distributed/kv_transfer/kv_connector/v1/mooncake/store/data.py (what a key consists of)
-        - vllm/distributed/kv_transfer/kv_connector/v1/mooncake/store/worker.py (the name of the model, options for
-          ranks)
-        - kvcache-ai/Mooncake#3082
-
-    Example:
-        A second pool serves a new revision of the model for a test. The store has hits for everything: of the old
-        weights.
     """
     shared: dict[str, list[_Writer]] = defaultdict(list)
     for pool in fleet.subjects:
@@ -208,24 +187,6 @@ def lmcache_chunk_is_no_multiple_of_blocks(pool: PoolSubject) -> Iterator[Draft 
 
     vLLM raises the block size of hybrid models after start. The rule evaluates replicas that report
     `lmcache.chunk_size`; LMCache's own file and variables are not reported.
-
-    Why it matters:
-        - kv-store (critical): A chunk ends inside a block, so its KV cache cannot be loaded in whole blocks.
-          LMCacheMPConnector ends with an assertion.
-
-    How to fix:
-        Set `lmcache.chunk_size` to a multiple of the effective block size on every replica that shares the store.
-
-    Exceptions:
-        None is known.
-
-    Evidence:
-        - vllm/distributed/kv_transfer/kv_connector/v1/lmcache_integration/multi_process_adapter.py (the assertion)
-        - LMCache/LMCache#4782
-        - LMCache/LMCache#5217
-
-    Example:
-        A hybrid model has blocks of 544 tokens. With chunks of 256 tokens nothing fits.
     """
     chunks = {replica: size for replica, size in _options(pool, CHUNK).items() if is_size(size)}
     yield from _unreported(pool, chunks, BLOCK_SIZE)
@@ -254,25 +215,6 @@ def lmcache_hash_differs_in_each_process(pool: PoolSubject) -> Iterator[Draft | 
 
     Before Python 3.12 `hash(None)` is an address in memory, also with `PYTHONHASHSEED`. The rule evaluates replicas
     that report `lmcache.pre_caching_hash_algorithm` and a Python version (`python_info` of `/metrics`).
-
-    Why it matters:
-        - kv-store (warning): Each process computes other keys for the same tokens. Replicas, and even ranks of one
-          replica, never find what others stored.
-
-    How to fix:
-        Set `lmcache.pre_caching_hash_algorithm` to `sha256_cbor` on every replica that shares the store, or run Python
-        3.12.
-
-    Exceptions:
-        Newer releases of LMCache replace None before they hash: suppress the finding.
-
-    Evidence:
-        - LMCache/LMCache#2136
-        - LMCache/LMCache#1897
-        - LMCache/LMCache#2979
-
-    Example:
-        `PYTHONHASHSEED` is 0 on all replicas. Their images have Python 3.11, and the shared store has no hits.
     """
     builtin = {replica for replica, name in _options(pool, ALGORITHM).items() if name == BUILTIN}
     versions = {replica: text for replica, text in pool.identity(PYTHON_VERSION).items() if replica in builtin}

@@ -66,29 +66,6 @@ def store_namespace_differs(pool: PoolSubject) -> Iterator[Draft]:
     Compared is what store keys include: the model's path, the KV cache dtype, ranks, chunks and KV cache groups.
     Revision and quantization are in no key: a difference in them is critical between replicas with equal keys. Replicas
     that differ in keys and weights share nothing by design: info.
-
-    Why it matters:
-        - kv-store (warning): Each namespace is used by its own replicas only, so entries are stored twice and half of
-          the hits are lost; peers refuse each other. Where only the weights differ, answers use KV cache of another
-          model.
-
-    How to fix:
-        Start all replicas of a store with the same model path, revision, quantization, `--kv-cache-dtype` and numbers
-        of ranks.
-
-    Exceptions:
-        Block size, match unit, hash algorithm and hash seed are in the keys too and have their own rules, as has
-        Mooncake. Numbers of ranks count only where the store separates them.
-
-    Evidence:
-        - vllm/v1/kv_offload/file_mapper.py (the folder name of a namespace)
-        - vllm/v1/kv_offload/tiering/p2p/session/session.py (peers with another fingerprint are refused)
-        - vllm/distributed/kv_transfer/kv_connector/v1/offloading/config.py (when ranks do not count)
-        - vllm/distributed/kv_transfer/kv_connector/v1/lmcache_mp_connector.py (model path and world size of LMCache)
-
-    Example:
-        One replica loads the model from `/scratch/llama`, the others from `/models/llama`. Their shared folder has two
-        sub-folders, and every prompt is stored twice.
     """
     if pool.domain.kv_store is Store.MOONCAKE:
         return
@@ -171,26 +148,7 @@ def _separates_ranks(pool: PoolSubject, known: Mapping[str, Sequence[KVCacheGrou
 
 @rule("SH-02", needs=(SIZE, CONNECTOR))
 def offloading_differs(pool: PoolSubject) -> Iterator[Draft]:
-    """Replicas of one pool offload KV cache differently.
-
-    Why it matters:
-        - any pool (warning): Replicas with less room evict prompts earlier, but the router still sends them requests
-          for these. Prompt-only offloading does not share generated tokens.
-
-    How to fix:
-        Use the same size, backend and tiers on all replicas of the pool.
-
-    Exceptions:
-        Hosts with different memory on purpose: use one pool per type, or suppress the finding.
-
-    Evidence:
-        - vllm/config/cache.py (size and backend)
-        - vllm/config/vllm.py (the resulting connector)
-        - vllm/v1/kv_offload/base.py (offload_prompt_only)
-
-    Example:
-        One replica was started with `--kv-offloading-size 64` as a trial and stayed in the pool.
-    """
+    """Replicas of one pool offload KV cache differently."""
     drafts = list(pool_differences(pool, (SIZE, BACKEND), _where_sized))
     if drafts:  # the size decides the bytes: they are not reported twice
         yield from drafts
@@ -237,25 +195,6 @@ def lmcache_settings_differ(pool: PoolSubject) -> Iterator[Draft]:
 
     The rule compares the connector and the LMCache options of its extra config. LMCache's own file and variables are
     not reported.
-
-    Why it matters:
-        - kv-store (critical): LMCache's keys are hashes of chunks. Replicas with a different chunk size, hash algorithm
-          or store share nothing with the others.
-
-    How to fix:
-        Use the same LMCache version, connector and options on all replicas, best from one file.
-
-    Exceptions:
-        The hash seed, on which LMCache's keys depend too, has its own rule.
-
-    Evidence:
-        - vllm/distributed/kv_transfer/kv_connector/v1/lmcache_integration/vllm_v1_adapter.py (the extra config counts)
-        - vllm/distributed/kv_transfer/kv_connector/v1/lmcache_connector.py (the connectors)
-        - vllm-project/production-stack#1062
-        - LMCache/LMCache#2979
-
-    Example:
-        One replica was tuned with `lmcache.chunk_size` 512. It hits its own entries, but shares none.
     """
     if not any(each.name.startswith(LMCACHE) for found in pool.connectors.values() for each in found):
         return
@@ -281,29 +220,6 @@ def adapter_paths_differ(pool: PoolSubject) -> Iterator[Draft | UnevaluatedRepli
     """Replicas of one pool loaded a LoRA adapter of one name from different paths.
 
     The path is `root` of the adapter's card in `/v1/models`. The whole path is compared.
-
-    Why it matters:
-        - kv-store (critical): Since vLLM 0.32 the block hash includes the adapter's name and path, so other paths
-          share no KV cache. A different path may have different weights, which give different answers.
-        - any pool (critical): A different path may have a different adapter, so answers depend on the replica. Since
-          vLLM 0.32 the path is in the block hash, so a router that knows only the name finds no prefix.
-
-    How to fix:
-        Mount the adapter at one path on every replica and load it from there: `--lora-modules NAME=PATH`, or a call of
-        `/v1/load_lora_adapter` on each replica.
-
-    Exceptions:
-        Before vLLM 0.32 copies of one adapter at different paths share prefixes and answer alike. One folder name below
-        other mounts is assumed to be another adapter. A snapshot in the hub's cache counts as its id.
-
-    Evidence:
-        - vllm/entrypoints/openai/models/serving.py (`root` of an adapter's card is its path)
-        - vllm/v1/core/kv_cache_utils.py (name and path are extra keys of the block hash)
-        - vllm/distributed/kv_events.py (events have the name alone)
-
-    Example:
-        Three replicas load `sql` from `/adapters/sql-v2`, one still from `/adapters/sql`. Every fourth answer uses the
-        old adapter.
     """
     names = sorted({name for member in pool.members for name in member.adapters})
     silent = tuple(each.id for each in pool.all_replicas if REPORT_ADAPTERS.isdisjoint(each.sources))
