@@ -88,21 +88,24 @@ OTHER_FORMS = {"": ("live",), "--since": ("a period (24h, 7d)",)}
 _DIGITS = re.compile(r"[0-9a-fA-F]+")
 
 
-def fleet_of(text: str | None, options: Options, *, option: str = "", history: str | None = None) -> Fleet:
+def fleet_of(
+    text: str | None, options: Options, *, option: str = "", history: str | None = None, traffic: str | None = None
+) -> Fleet:
     """Return the fleet that `text` names, with the findings of its time; exit with 2 where there is none.
 
     `-` is standard input, `live` polls every target now, else a file of `poll --format json --full` or an export, else
     the id of a saved snapshot, or its first digits, or a time of the history: that of the URL `history`, else of the
-    options. `option` is the option of `text`. None polls every target too: for a command that accepts addresses.
+    options. `option` is the option of `text`. None polls every target too: for a command that accepts addresses, and
+    with the value of --traffic twice.
     """
-    return _opened(text, options, option, history)[0]
+    return _opened(text, options, option, history, traffic)[0]
 
 
 def noted_fleet(
-    text: str | None, options: Options, *, option: str = "", history: str | None = None
+    text: str | None, options: Options, *, option: str = "", history: str | None = None, traffic: str | None = None
 ) -> tuple[Fleet, ExportMetadata]:
     """Return the same with the snapshot's name and notes: those in its file, else those of the folder."""
-    fleet, raw = _opened(text, options, option, history)
+    fleet, raw = _opened(text, options, option, history, traffic)
     export = read_export_metadata(raw)
     if export.name or export.notes or fleet.snapshot is None:
         return fleet, export
@@ -115,10 +118,12 @@ def noted_fleet(
     return fleet, ExportMetadata(name=stored.metadata.name, notes=stored.metadata.notes)
 
 
-def _opened(text: str | None, options: Options, option: str, history: str | None) -> tuple[Fleet, bytes]:
+def _opened(
+    text: str | None, options: Options, option: str, history: str | None, traffic: str | None
+) -> tuple[Fleet, bytes]:
     """Return the fleet that `text` names, and the bytes of its file; empty without a file."""
     if text is None or text == LIVE:
-        return _live(text, options, option), b""
+        return _live(text, options, option, traffic), b""
     try:
         raw = _read(text)
     except FileNotFoundError:
@@ -135,8 +140,8 @@ def _opened(text: str | None, options: Options, option: str, history: str | None
         wrong(_with_option(text, option, str(error)))
 
 
-def _live(text: str | None, options: Options, option: str) -> Fleet:
-    fleet = polled(options, takes_addresses=text is None)
+def _live(text: str | None, options: Options, option: str, traffic: str | None) -> Fleet:
+    fleet = polled(options, takes_addresses=text is None, traffic=traffic)
     if not fleet.replicas:
         why = "no targets" if text is None else _with_option(text, option, "no targets")
         no_targets(fleet.discovery_errors, WRONG_USAGE, why)

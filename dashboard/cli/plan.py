@@ -7,7 +7,7 @@ import typer
 from dashboard import service
 from dashboard.analysis.plan import plan_of
 from dashboard.cli.fleets import HistoryOption, SnapshotOption, fleet_of
-from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, no_targets, options_of
+from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, TrafficOption, no_targets, options_of
 from dashboard.cli.terminal import UNREAD, is_terminal, no_such_pool, put, width
 from dashboard.documents.plan import plan_json
 from dashboard.render.markdown import to_markdown
@@ -23,14 +23,15 @@ def plan(
     history: HistoryOption = None,
     pool: Annotated[str | None, typer.Option(help="Only causes with findings in this pool.")] = None,
     output: Annotated[Literal["table", "json", "markdown"], typer.Option("--format", help="Output format.")] = "table",
+    traffic: TrafficOption = None,
 ) -> None:
     """Print what to change so that findings end, and what each change is predicted to do.
 
     Nothing is changed. Exit code 0 also with findings; 2 for wrong usage or options, or no targets; 3 where no target
     list can be read.
     """
-    options = options_of(config, target, snapshot=snapshot, prometheus=prometheus)
-    fleet = fleet_of(snapshot, options, option="--snapshot", history=history)
+    options = options_of(config, target, snapshot=snapshot, prometheus=prometheus, traffic=traffic)
+    fleet = fleet_of(snapshot, options, option="--snapshot", history=history, traffic=traffic)
     if not fleet.replicas:
         no_targets(fleet.discovery_errors, UNREAD)
     found = plan_of(fleet)

@@ -18,7 +18,7 @@ from dashboard.cli.fleets import (
     time_of,
     write_file,
 )
-from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, options_of
+from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, TrafficOption, options_of
 from dashboard.cli.terminal import is_terminal, put, say, wrong
 from dashboard.config import Options
 from dashboard.errors import ReportError
@@ -56,6 +56,7 @@ def report(
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="Output file; an existing one is overwritten."),
     ] = None,
+    traffic: TrafficOption = None,
 ) -> None:
     """Write the review of a fleet as a file: findings, differences, capacity, changes, unreadable replicas.
 
@@ -72,8 +73,8 @@ def report(
         wrong(f"{kind.label} is not printed to a terminal: use -o report.{kind.suffix}, or --format markdown")
     if snapshot == since == STANDARD_INPUT:
         wrong("-: valid for one of the two fleets only")
-    options = options_of(config, target, snapshot=snapshot, prometheus=prometheus)
-    fleet, noted = noted_fleet(snapshot or None, options, option="--snapshot", history=history)
+    options = options_of(config, target, snapshot=snapshot, prometheus=prometheus, traffic=traffic)
+    fleet, noted = noted_fleet(snapshot or None, options, option="--snapshot", history=history, traffic=traffic)
     last = _named(since, fleet, options, history) if since else _last(fleet, options, is_part=bool(target))
     happened = happened_between(last.fleet, fleet, options, history) if last.fleet else None
     view = review_report(
