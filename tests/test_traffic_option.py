@@ -113,7 +113,9 @@ def test_all_replicas_have_about_the_same_window(busy: HostileServer) -> None:
     assert max(windows) - min(windows) < 1
 
 
-@pytest.mark.parametrize(("command", "shown"), [("plan", "No findings: nothing to fix"), ("report --format markdown", "Prefix hit rate")])
+@pytest.mark.parametrize(
+    ("command", "shown"), [("plan", "No findings: nothing to fix"), ("report --format markdown", "Prefix hit rate")]
+)
 def test_plan_and_report_read_twice_too(busy: HostileServer, command: str, shown: str) -> None:
     done = run(*command.split(), f"{busy.address}/a", "--traffic", "1s")
 
