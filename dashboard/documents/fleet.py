@@ -83,13 +83,12 @@ def fleet_json(fleet: Fleet, generated_at: datetime, *, full: bool = False, inde
             "documents": {key: _settings_object(each.settings) for key, each in fleet.documents.items()},
             "policy": _policy_object(fleet.policy),
             "recent": _recent_object(fleet.recent),
-            "recorded_traffic": None
-            if fleet.recorded_traffic is None
-            else [
+            "recorded_traffic": [
                 {"pool": pool, "document": key, **(traffic_object(own) or {})}
-                for (pool, key), own in fleet.recorded_traffic.items()
+                for (pool, key), own in (fleet.recorded_traffic or {}).items()
                 if own.seconds
-            ],
+            ]
+            or None,
             "traffic_window": fleet.traffic_window,
             "sightings": _sightings_object(fleet.sightings),
             "unconfirmed": unconfirmed_object(fleet.inspection),
