@@ -8,7 +8,6 @@ from dashboard.analysis.effect import (
     Effect,
     avoidable_tokens,
     dominant_of,
-    effects_of,
     effects_of_cause,
     effects_of_prefixes,
     effects_on,
@@ -108,8 +107,15 @@ def cause_text(fleet: Fleet, cause: Cause, pool: str = "", *, is_whole: bool = F
 
 def finding_line(fleet: Fleet, finding: Finding) -> str:
     """Return what was measured where a finding on prefixes is; empty for others, and without traffic."""
-    effects = effects_of(fleet, finding) if is_of_prefixes([finding]) else ()
-    return f"Effect, measured: {_measured_text(effects)}" if effects else ""
+    measured = findings_effect(fleet, [finding])
+    return f"Effect, measured: {measured}" if measured else ""
+
+
+def findings_effect(fleet: Fleet, findings: Sequence[Finding]) -> str:
+    """Return the same of findings together, without a label."""
+    replicas = {replica for each in findings for replica in each.replicas}
+    effects = effects_on(fleet, replicas, pools_of(findings)) if is_of_prefixes(findings) else ()
+    return _measured_text(effects) if effects else ""
 
 
 def _measured_text(effects: Sequence[Effect], *, is_whole: bool = False) -> str:

@@ -16,6 +16,7 @@ from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import CohortShare, Finding, Inspection, Remedy, Severity
 from dashboard.views import since
 from dashboard.views.blocks import Entries, Entry, Tone
+from dashboard.views.effect import findings_effect
 from dashboard.views.filters import EVERYTHING, FilterKey, Search
 from dashboard.views.finding_text import (
     MOST_PLACES,
@@ -196,7 +197,7 @@ def full_entries(
     for group in own:
         ids = [each.finding.id for each in group]
         lines = [line for key in ids for line in note_lines(notes.get(key), before_notes.get(key))]
-        items.append(replace(_full(group, names, fleet.inspection), notes=tuple(dict.fromkeys(lines))))
+        items.append(replace(_full(group, fleet), notes=tuple(dict.fromkeys(lines))))
     return Entries(tuple(items), lambda: findings_data(_findings(every), names, sightings_of(every)))
 
 
@@ -249,8 +250,9 @@ def has_alternatives(remedy: Remedy) -> bool:
     return remedy.any_of and len(remedy.snippets) > 1
 
 
-def _full(group: FindingGroup, names: Mapping[str, str], inspection: Inspection) -> Entry:
+def _full(group: FindingGroup, fleet: Fleet) -> Entry:
     findings = _findings(group)
+    measured = findings_effect(fleet, findings)
     first = findings[0]
     pools = sorted(pools_of(findings), key=natural)
     common = [each for each in first.remedy.snippets if all(each in other.remedy.snippets for other in findings)]
@@ -258,18 +260,19 @@ def _full(group: FindingGroup, names: Mapping[str, str], inspection: Inspection)
     remedy = first.remedy._replace(sentence=sentence, snippets=tuple(common))
     lines = [
         (Piece(rule_title(first.rule), Style.MUTED), *since.whole_since_pieces(newest_of(group))),
-        *replica_lines(findings, names),
+        *replica_lines(findings, fleet.names),
         *([labelled("Where", plain(f"{_first_places(pools)}."))] if len(pools) > MOST_POOLS else []),
         *_values(findings),
         labelled("Why it matters", with_code(first.why)),
-        *map(plain, _common_remarks(findings, inspection)),
+        *map(plain, _common_remarks(findings, fleet.inspection)),
+        *([labelled("Effect, measured", plain(measured))] if measured else []),
         labelled("What to do", with_code(remedy.sentence)),
         *([plain(EITHER)] if has_alternatives(remedy) else []),
     ]
     return Entry(
         tone=Tone(first.severity),
         head=head_of(findings),
-        side=side_of(findings, names),
+        side=side_of(findings, fleet.names),
         lines=tuple(lines),
         snippets=tuple(snippet.text for snippet in remedy.snippets),
         anchor=finding_anchor(group[0].key),

@@ -17,6 +17,7 @@ from dashboard.views.blocks import Cell, Paragraph, Table
 from dashboard.views.cause import PLAN
 from dashboard.views.compare import compare_report
 from dashboard.views.effect import cause_text, effect_section, traffic_figures
+from dashboard.views.findings import findings_report
 from dashboard.views.fleet_map import BY_RATE, NO_RATE, fleet_map
 from dashboard.views.overview import BY_EFFECT, MAP, overview_report
 from dashboard.views.plan import plan_view
@@ -309,3 +310,15 @@ def test_the_replica_that_decides_the_rate_of_the_fleet_is_named() -> None:
     built = with_traffic(fleet(members, [document()]), {members[1].id: traffic(0.1, requests=3000)}, 0.62)
 
     assert figures(built)[0][1].endswith(f" · {members[1].name} has 83 % of them")
+
+
+def test_an_export_has_the_measured_effect_of_findings_on_prefixes_together_and_of_no_others() -> None:
+    members = [*alike("chat", 3, document()), *alike("code", 3, document())]
+    used = with_traffic(fleet(members, [document()]), {"chat-01": 0.1, "code-01": 0.1}, 0.6)
+    same = [finding(used, [f"{pool}-01"], id=pool) for pool in ("chat", "code")]
+    shown = with_findings(used, *same, finding(used, ["chat-02"], id="other", rule="CO-14"))
+    text = to_markdown(findings_report(shown))
+
+    assert text.count("**Effect, measured:** ") == 1
+    assert "Prefix hit rate 10 %; rest of their pools 60 %. 40.0 k tokens/min recomputed (estimate)." in text
+    assert "Effect, measured" not in to_markdown(findings_report(replace(shown, traffic={})))
