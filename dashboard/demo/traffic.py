@@ -21,7 +21,7 @@ SHORTEST_WAVE_SECONDS, SWING = 7200, 0.25  # between two peaks of a kind of requ
 SPREAD_PERCENT = 5  # by which engines of a pool differ in each kind of request
 
 
-class _Kind(NamedTuple):
+class _RequestKind(NamedTuple):
     """The requests of one kind that an engine gets. `kept` and `loaded` are shares of those with a prefix seen before.
 
     `first` requests find nothing. `kept` find the `cached_tokens` on the device, `loaded` of the others on the host.
@@ -49,7 +49,7 @@ class EngineLoad(NamedTuple):
     connector finds prefixes in the memory of the host, or on a peer.
     """
 
-    kinds: tuple[_Kind, ...]
+    kinds: tuple[_RequestKind, ...]
     workload: Workload
     is_caching: bool
     connector: Literal["host", "p2p"] | None
@@ -121,7 +121,7 @@ def engine_load(replica: DemoReplica, config: Mapping[str, Any], capacity: Capac
         room, host = room - on_device, host - on_host
         prompt = each.tokens + each.own_tokens
         kinds.append(
-            _Kind(
+            _RequestKind(
                 rate,
                 each.number * reached,
                 prompt,
