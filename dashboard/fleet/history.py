@@ -72,7 +72,7 @@ class Recurrence(NamedTuple):
 class UsualTraffic(NamedTuple):
     """The traffic of a pool in its last day, and the settings of the replicas that got most of it; None: not recorded.
 
-    Its seconds are those in which these replicas were counted.
+    Its seconds are those in which any of its replicas was counted.
     """
 
     traffic: Traffic

@@ -211,12 +211,15 @@ class HistoryReader:
     def usual_traffic(self, at: datetime) -> dict[str, UsualTraffic]:
         """Return the traffic of each pool in the day before a time."""
         with self._database.read() as connection, connection.begin():
-            found = traffic_of_day(connection, at)
+            found, seconds = traffic_of_day(connection, at)
             most = {
                 pool: max(sorted(own), key=lambda each: own[each].prompt_tokens or 0) for pool, own in found.items()
             }
             documents = read_settings(connection, at, list(most.values()))
-        return {pool: UsualTraffic(summed(own.values()), documents.get(most[pool])) for pool, own in found.items()}
+        return {
+            pool: UsualTraffic(summed(own.values())._replace(seconds=seconds[pool]), documents.get(most[pool]))
+            for pool, own in found.items()
+        }
 
     def timeline(self, period: Period, pool: str | None = None) -> Timeline:
         """Return cohorts and marks of all pools, or of one; the key of a group is a document."""

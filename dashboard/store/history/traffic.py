@@ -98,13 +98,17 @@ def traffic_around(connection: Connection, at: datetime) -> dict[tuple[str, str]
     return {key: in_sequence(parts) for key, parts in found.items()}
 
 
-def traffic_of_day(connection: Connection, until: datetime) -> dict[str, dict[str, Traffic]]:
-    """Return the traffic of the day before a time by pool and document."""
-    found: dict[str, dict[str, Traffic]] = defaultdict(dict)
+def traffic_of_day(connection: Connection, until: datetime) -> tuple[dict[str, dict[str, Traffic]], dict[str, float]]:
+    """Return the traffic of the day before a time by pool and document, and how many seconds each pool was counted."""
     c = traffic.c
-    for row in connection.execute(_sums(c.pool, c.document).where(c.from_at >= until - DAY, c.to_at <= until)):
+    of_day = c.from_at >= until - DAY, c.to_at <= until
+    found: dict[str, dict[str, Traffic]] = defaultdict(dict)
+    for row in connection.execute(_sums(c.pool, c.document).where(*of_day)):
         found[row.pool][row.document] = _traffic(row)
-    return found
+    seconds = func.max(c.seconds).label("seconds")
+    ticks = select(c.pool, seconds).where(*of_day).group_by(c.pool, c.from_at).subquery().c
+    counted = connection.execute(select(ticks.pool, func.sum(ticks.seconds).label("seconds")).group_by(ticks.pool))
+    return found, {row.pool: row.seconds for row in counted}
 
 
 def write_engines(connection: Connection, engines: Mapping[str, Mapping[int, Traffic]]) -> None:

@@ -22,7 +22,7 @@ from dashboard.store.history.retention import history_bytes, prune, rewind
 from dashboard.store.history.traffic import HOUR, KEPT_TICKS, TICK
 from tests.polled_fleets import at, built, unreachable
 from tests.store.history.recorded import Recorded
-from tests.used import traffic, with_traffic
+from tests.used import WINDOW_SECONDS, traffic, with_traffic
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 BEGIN = datetime.fromisoformat("2026-03-02T12:00:00Z")
@@ -270,13 +270,15 @@ def test_a_past_fleet_without_recorded_traffic_says_so(history: Recorded) -> Non
 
 def test_what_is_usual_of_a_pool_is_its_last_day_with_the_settings_that_got_most_of_it(history: Recorded) -> None:
     for hours in range(30):
-        rate = 0.9 if hours < 5 else 0.6
-        history.record(counting(FLEET, BEGIN + hours * HOUR, *[traffic(rate, requests=100)] * 3))
+        one = traffic(0.9 if hours < 5 else 0.6, requests=100)
+        counted = [one, one] if hours < 20 else [None, None, one]
+        history.record(counting(FLEET, BEGIN + hours * HOUR, *counted))
     history.record(counting(built(unreachable(1)), BEGIN + 30 * HOUR))
     history.writer.close()
 
     ((pool, usual),) = history.reader.usual_traffic(BEGIN + 30 * HOUR).items()
-    assert (pool, usual.traffic.requests) == (POOL.name, 24 * 300)
+    assert (pool, usual.traffic.requests) == (POOL.name, 14 * 200 + 10 * 100)
+    assert usual.traffic.seconds == 24 * WINDOW_SECONDS, "before and after the settings changed"
     assert usual.traffic.hit_rate == pytest.approx(0.6)
     assert usual.document == FLEET.documents[LLAMA], "also when no replica has them any more"
 
