@@ -245,7 +245,7 @@ def test_filters_sort_and_columns_of_replicas_are_in_the_url_and_a_tick_keeps_it
     page.get_by_role("textbox", name="Search", exact=True).fill("severity:critical")
     settle(page)
     page.get_by_role("button", name="Filter").click()
-    page.get_by_role("combobox", name="Sort").click()
+    page.get_by_role("combobox", name="Sort").fill("Differs in")  # the list shows some of its options only
     page.get_by_role("option", name="Differs in \N{UPWARDS ARROW}").click()
     page.get_by_role("combobox", name="Columns").click()
     page.get_by_role("option", name="Pool").click()
