@@ -1,4 +1,4 @@
-"""RT-08 to RT-11: format, publishing, topics and endpoints of KV events."""
+"""RT-08 to RT-11 and RT-23: format, publishing, topics, endpoints and replay of KV events."""
 
 import json
 import re
@@ -50,6 +50,7 @@ HINT_MODEL = f"`{NO_MODEL}` is a name that the replica serves."
 ROUTERS_FORM = "Set a topic in the router's form on these replicas and restart them."
 POOLS_FORM = "Set a topic in the form of the rest of the pool on these replicas and restart them."
 ONE_FORM = "Choose one form of topic for the pool, the one that the router reads, and restart the other replicas."
+REPLAY_FLAG = "--kv-events-config.replay_endpoint 'tcp://*:5558'"
 SERVED = "Set a topic with a served model name on these replicas and restart them."
 
 
@@ -282,3 +283,26 @@ def _whole_endpoint(pool: PoolSubject, row: Evidence) -> SettingValue | None:
         return None
     found = {canonical_text(known[each]) for each in row.replicas}
     return SettingValue(found.pop(), row.state) if len(found) == 1 else None
+
+
+@rule("RT-23", needs=(EVENTS, REPLAY), least=1)
+def kv_events_cannot_be_replayed(pool: PoolSubject) -> Iterator[Draft]:
+    """No replica of the pool has a replay endpoint for its KV events.
+
+    Where only some have one, RT-11 reports the difference.
+    """
+    senders = publishing(pool)
+    replays = senders.values(REPLAY)
+    replicas = tuple(sorted(each.id for each in senders.members))
+    if not replicas or pool.is_ignored(REPLAY) or {each.state for each in replays} != {State.NULL}:
+        return
+    if sum(map(len, replays.values())) == len(replicas):
+        yield Draft(
+            replicas,
+            write(setting_piece(REPLAY), " is unset on all replicas that publish KV events."),
+            evidence_of(senders, (REPLAY,)),
+            Remedy(
+                "Set a replay endpoint on every replica and its port in the router's configuration, then restart them.",
+                (Snippet("flag", REPLAY_FLAG),),
+            ),
+        )

@@ -26,7 +26,7 @@ from dashboard.views.rules import RULE_LISTS, error_blocks, rule_counts, rules_b
 from dashboard.views.scope import only_scope, scoped_title
 from dashboard.views.since import NEWEST_FIRST, has_history, history_text, range_start
 from dashboard.views.summary import findings_lead, findings_title, is_clean, no_findings_text
-from dashboard.web import acceptance, draw, empty, filter_box, links, markup, share, state
+from dashboard.web import causes, draw, empty, filter_box, links, markup, share, state
 from dashboard.web.state import shared
 
 WIDTHS = (5, 7)  # shares of the list and of the finding that is open
@@ -82,7 +82,7 @@ def draw_findings(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> No
     key = st.query_params.get(pages.FINDING)
     opened = known.find(key) if key else None
     with st.container(key="findings_reveal"):  # scrolls the list to the entry that is open, or was open before
-        changes = st.session_state.get(acceptance.CHANGES, 0)
+        changes = st.session_state.get(causes.CHANGES, 0)
         _reveal(key="findings_reveal_open", data={"finding": opened.key if opened else None, "changes": changes})
     if opened is None:
         if key:
@@ -99,11 +99,11 @@ def draw_findings(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> No
         parts = draw.prepare_sections(section.parts, 3)
         draw.open_link(draw.draw_prepared(parts, f"finding_parts_{opened.key}"))
         with st.container(key="acceptance"):
-            entry, file = opened.finding.suppression, acceptance.acceptance_file()
+            entry, file = opened.finding.suppression, causes.acceptance_file()
             if entry is None:
-                acceptance.draw_form(fleet, [opened.finding], opened.key, "Accept this finding")
+                causes.draw_form(fleet, [opened.finding], opened.key, "Accept this finding")
             elif file and entry.file == file.name:  # an entry of fleet.yaml is not undone here
-                acceptance.draw_undo([entry], opened.key)
+                causes.draw_undo([entry], opened.key)
 
 
 def draw_rules(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> None:

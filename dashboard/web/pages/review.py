@@ -1,7 +1,8 @@
-"""Review: the agenda of a meeting on one page, with notes."""
+"""Review: the agenda of a meeting on one page, with notes; in meeting mode one section a screen."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import streamlit as st
@@ -10,12 +11,13 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
 from dashboard.fleet import Note
-from dashboard.fleet.formatting import FEW, shortlist
+from dashboard.fleet.formatting import FEW, short_id, shortlist
 from dashboard.fleet.pools import Notes
 from dashboard.store.packing import READ_ONLY, SnapshotList, StoredSnapshot
 from dashboard.store.reviews import REVIEW, LastReview, NoLastReview, earlier, last_review, opened
 from dashboard.views import pages
 from dashboard.views.blocks import Entries, Entry, Paragraph, Section, View
+from dashboard.views.context import AS_OF, as_of, context_of, source_text
 from dashboard.views.finding_list import (
     SORTS,
     WORST_FIRST,
@@ -31,7 +33,7 @@ from dashboard.views.review import AGENDA, FINDINGS, STATUS, agenda_counts, revi
 from dashboard.views.review_notes import NEW
 from dashboard.views.since import NEWEST_FIRST, Recency, has_history, range_start, range_words, ranges_of
 from dashboard.views.snapshots import describe_snapshot
-from dashboard.web import causes, draw, links, markup, meeting, sessions, share, state
+from dashboard.web import causes, draw, links, markup, sessions, share, state
 from dashboard.web.pages import review_notes
 from dashboard.web.state import shared
 
@@ -40,6 +42,10 @@ PROBLEM = "save_for_review_problem"
 SAVED = "Notes save automatically (when a field is left, or with Ctrl+Enter)."
 WHY_SAVE = "Notes belong to a snapshot, so they keep their context when the fleet changes."
 NO_REVIEW = ""  # no snapshot to compare with
+_MARK = ' aria-current="true"'
+HELP = "One section a screen, larger type, no updates."
+_STYLE = (Path(__file__).parents[1] / "meeting.css").read_text(encoding="utf-8")
+_component = markup.component("review", "review.js")
 
 NoteItems = tuple[tuple[str, Note], ...]  # notes as a part of a cache's key
 
@@ -293,6 +299,63 @@ def _quotes(notes: Iterable[Note]) -> Iterator[str]:
             yield f'<blockquote class="noted">{draw.html_of([Paragraph(line)])}</blockquote>'
 
 
+def draw_agenda(titles: Mapping[str, str]) -> None:
+    """Draw links to the sections, whose titles are HTML by their ids, and the one that starts the meeting."""
+    entries = "".join(f'<li><a href="#{key}">{title}</a></li>' for key, title in titles.items())
+    begin = markup.link(_url(**{pages.MEETING: "1"}), "Meeting mode", title=HELP, css="button")
+    with st.container(key="agenda"):
+        st.html(f'<nav class="agenda" aria-label="Agenda"><ol>{entries}</ol>{begin}</nav>')
+    listen()
+
+
+def draw_bar(titles: Mapping[str, str], current: str) -> None:
+    """Draw the bar of a meeting: the keys, which are links, the sections, and what is shown.
+
+    Titles are HTML by the anchors of their sections.
+    """
+    anchors = list(titles)
+    place = anchors.index(current)
+    entries = "".join(
+        f'<li><a href="{markup.text(_url(section=key))}"{_MARK if key == current else ""}>{title}</a></li>'
+        for key, title in titles.items()
+    )
+    keys = (
+        _key("previous", "←", anchors[place - 1] if place else None),
+        _key("next", "→", anchors[place + 1] if place + 1 < len(anchors) else None),
+    )
+    leave = markup.link(_url(meeting=None, section=None), "<kbd>Esc</kbd> leave", css="leave")
+    st.html(
+        f"<style>{_STYLE}</style>"
+        f'<nav class="agenda meeting" aria-label="Agenda"><span class="keys">{"".join(keys)}</span><ol>{entries}</ol>'
+        f'<p class="shown">{_shown_html()}</p>{leave}</nav>'
+        f'<p class="said" role="status">Section {place + 1} of {len(anchors)}</p>'
+    )
+    listen()
+
+
+def _key(name: str, arrow: str, section: str | None) -> str:
+    kbd = f"<kbd aria-hidden=true>{arrow}</kbd>{markup.said(f'{name.capitalize()} section')}"
+    return f"<span>{kbd}</span>" if section is None else markup.link(_url(section=section), kbd, css=name)
+
+
+def listen() -> None:
+    """Let the browser listen to the keys of a meeting, and mark notes that are not saved."""
+    _component(key="review_keys", data={"meeting": state.is_meeting()})
+
+
+def _url(**choices: str | None) -> str:
+    return links.to(pages.REVIEW, **{**links.page_choices(), **choices})
+
+
+def _shown_html() -> str:
+    """Return what is shown, and the time of its data: of the live fleet the name is enough."""
+    fleet, stored = state.fleet(), state.stored()
+    name = f"“{stored.metadata.name}” " if stored and stored.metadata.name else ""
+    past = f", {source_text(context_of(fleet))}" if fleet.past else ""
+    what = f"Snapshot {name}{short_id(fleet.snapshot)}" if fleet.snapshot else f"{fleet.name}{past}"
+    return f"<span>{markup.text(what)}</span> · {markup.text(as_of(fleet).removeprefix(AS_OF))}"
+
+
 def draw_page() -> None:
     fleet = state.fleet()
     known = earlier(service.snapshots(), fleet)
@@ -305,10 +368,10 @@ def draw_page() -> None:
     if state.is_meeting():
         titles = {each.anchor: each.agenda_title for each in sections}
         current = links.read_choice(pages.SECTION, list(titles))
-        meeting.draw_bar(titles, current)
+        draw_bar(titles, current)
         sections = tuple(each for each in sections if each.anchor == current)
     else:
-        meeting.draw_agenda({f"agenda-{each.anchor}": each.agenda_title for each in sections})
+        draw_agenda({f"agenda-{each.anchor}": each.agenda_title for each in sections})
         draw_controls(fleet)
     for section in sections:
         with st.container(key=section.key):
