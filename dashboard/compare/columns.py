@@ -70,6 +70,11 @@ class MatrixColumn:
     version: str | None
     cohort: str = ""  # of a replica that is not the reference: its letter
 
+    @property
+    def is_cohort(self) -> bool:
+        """Return whether its key is a letter, not an address."""
+        return self.key.isalpha() and self.key.isupper()
+
 
 def cohort_columns(pool: Pool, documents: Mapping[str, Document]) -> tuple[MatrixColumn, ...]:
     """Return a column for every cohort, the largest first, without notes."""

@@ -24,7 +24,8 @@ from dashboard.compare.columns import (
 from dashboard.compare.encoding import MISSING, NULL, VALUELESS, Codes, codes_of, missing_code
 from dashboard.compare.pool import COMPARED_AT_LEAST
 from dashboard.compare.prefix import short_name
-from dashboard.fleet import Baseline, Document, Pool, Replica, SettingValue
+from dashboard.fleet import Baseline, Document, Pool, Replica, SettingValue, State
+from dashboard.fleet.formatting import setting_text
 from vllm_fleet_provider.shared.spelling import canonical_text
 
 HASH_LABEL = "block hashes"
@@ -43,6 +44,12 @@ class CellState(StrEnum):
     UNKNOWN = "unknown"  # with a value: whether the reference has the same value is unknown
 
 
+_WITHOUT_VALUE = {
+    CellState.ABSENT: State.ABSENT,
+    CellState.UNSUPPORTED: State.UNSUPPORTED,
+    CellState.REDACTED: State.REDACTED,
+    CellState.UNKNOWN: State.UNKNOWN,
+}
 _STATES = {None: CellState.UNKNOWN, True: CellState.SAME, False: CellState.DIFFERS}  # by whether it is the reference's
 
 
@@ -56,6 +63,13 @@ class MatrixCell(NamedTuple):
     value: str
     reported_by: int | None = None
 
+    @property
+    def text(self) -> str:
+        """Return it on one line: its value, or the reason without one."""
+        if self.value:
+            return setting_text(self.value, State.REPORTED)
+        return setting_text("null", _WITHOUT_VALUE.get(self.state, State.ABSENT))
+
 
 class MatrixRow(NamedTuple):
     """A path with a cell per column.
@@ -68,6 +82,13 @@ class MatrixRow(NamedTuple):
     cells: tuple[MatrixCell, ...]
     differs: bool
     tie: bool
+
+    @property
+    def mark(self) -> str:
+        """Return `differs`, `same`, or `unknown` where a cell has no value to compare."""
+        if self.differs:
+            return "differs"
+        return "same" if all(cell.state is CellState.SAME for cell in self.cells) else "unknown"
 
 
 @dataclass(frozen=True, slots=True)

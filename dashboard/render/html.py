@@ -19,7 +19,6 @@ from dashboard.compare.cohorts import colour
 from dashboard.compare.inner import inner_difference
 from dashboard.fleet.formatting import HIDDEN, count, end_cut, iso, visible, without_commands
 from dashboard.fleet.pieces import Kind, Link, Piece, Text, to_plain
-from dashboard.render.matrix import cell_text, is_cohort, row_mark
 from dashboard.render.svg import to_svgs
 from dashboard.render.svg_timeline import draw_times
 from dashboard.views.blocks import (
@@ -158,13 +157,11 @@ def _environment() -> Environment:
         finalize=lambda value: _clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
     )
     environment.globals.update(glyphs=GLYPHS, colour=colour)
-    environment.tests["cohort"] = is_cohort
     environment.tests["text_only"] = lambda cell: (
         cell == (cell.text, Tone.PLAIN, "", cell.value, None, "", (), "", (), None)
     )
     environment.filters.update(
         breakable=_breakable,
-        cell_text=cell_text,
         commas=_commas,
         classes=lambda table: [_class_of(column, place, table) for place, column in enumerate(table.columns)],
         # A key that a script reads back: hidden characters as their number.
@@ -211,7 +208,7 @@ def _path(path: str) -> Markup:
 
 def _mark(row: MatrixRow, severity: str, suppressed: str = "") -> tuple[str, str, str]:
     """Return class, sign and word of a row: those of a severity if a finding is about its difference."""
-    mark = row_mark(row)
+    mark = row.mark
     sign, word = _MARKS["tie" if row.tie and row.differs else mark]
     if severity and row.differs:
         return severity, GLYPHS[Tone(severity)], f"{word} ({severity} finding)"

@@ -11,7 +11,6 @@ from dashboard.compare.columns import MatrixColumn
 from dashboard.compare.matrix import MatrixRow
 from dashboard.fleet.formatting import count, end_cut, shortlist, without_commands
 from dashboard.fleet.pieces import Piece, Style, Text
-from dashboard.render.matrix import cell_text, is_cohort
 from dashboard.render.svg import amount, bar_text
 from dashboard.rules.findings import Severity
 from dashboard.views import blocks
@@ -250,14 +249,14 @@ def _differences(table: blocks.DifferenceTable, under: str) -> _WrittenBlock:
 
 def _title(column: MatrixColumn, table: blocks.DifferenceTable) -> str:
     only = table.names.get(column.replicas[0], column.replicas[0]) if column.count == 1 else ""
-    return within(f"{column.key} ×{column.count:,} {only}".strip() if is_cohort(column) else only or column.title)
+    return within(f"{column.key} ×{column.count:,} {only}".strip() if column.is_cohort else only or column.title)
 
 
 def _difference(row: MatrixRow, table: blocks.DifferenceTable) -> str:
     kind = table.kinds.get(row.path, "") if row.differs else ""
     sign = f"{blocks.SIGNS[blocks.Tone(kind)]} " if kind else ""
     cells = (
-        f"**{within(cell_text(cell))}**" if cell.value and cell.state == "differs" else within(cell_text(cell))
+        f"**{within(cell.text)}**" if cell.value and cell.state == "differs" else within(cell.text)
         for cell in row.cells[: blocks.MOST_COLUMNS]
     )
     since = [since_cell(table.sightings.get(row.path)).text] if table.sightings else []

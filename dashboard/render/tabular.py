@@ -20,7 +20,6 @@ from dashboard.documents.findings import past_object, sighted
 from dashboard.fleet.formatting import FORMULA, csv_cell, iso, one_line, plain_value, safe_json
 from dashboard.fleet.history import NO_SIGHTINGS, Sighting
 from dashboard.fleet.pieces import to_plain
-from dashboard.render.matrix import cell_text, is_cohort
 from dashboard.views import blocks
 from dashboard.views.context import Context, context_line
 from dashboard.views.time_chart import TimeChart
@@ -107,7 +106,7 @@ def matrix_csv(
     texts = (
         [
             row.path,
-            *(plain_value(each.value) if each.value else cell_text(each) for each in row.cells),
+            *(plain_value(each.value) if each.value else each.text for each in row.cells),
             *(iso(each) if each else "" for each in sightings.get(row.path) or (None,) * len(times)),
         ]
         for row in matrix.rows
@@ -131,7 +130,7 @@ def comment(text: str) -> str:
 
 def _matrix_head(column: MatrixColumn, names: Mapping[str, str]) -> str:
     alone = names.get(column.replicas[0], column.replicas[0]) if column.count == 1 else ""
-    return f"{column.key} x{column.count} {alone}".rstrip() if is_cohort(column) else alone or column.title
+    return f"{column.key} x{column.count} {alone}".rstrip() if column.is_cohort else alone or column.title
 
 
 def to_report_json(report: blocks.View) -> str:
