@@ -310,9 +310,8 @@ class Announcer:
 
     def _remember(self) -> None:
         """Read what an earlier process announced."""
-        remembered = self._outbox.load(self._webhooks)
+        alerts, self._receivers, self._rule_set = self._outbox.load(self._webhooks)
         try:
-            self._states = {AlertKey(*key): Alert.model_validate_json(each) for key, each in remembered.alerts.items()}
+            self._states = {AlertKey(*key): Alert.model_validate_json(each) for key, each in alerts.items()}
         except ValueError:
             raise HistoryError(DAMAGED) from None
-        self._receivers, self._rule_set = remembered.receivers, remembered.rule_set

@@ -60,28 +60,17 @@ CHARTS = "PlotlyChart."  # of Capacity; too large for every page
 
 
 class Site(NamedTuple):
-    """Host and port of a Host header; the port is empty where it is the default."""
+    """Host and port of a Host header, whose port is empty where it is the default, or of an Origin with its scheme."""
 
     host: str
     port: str
-
-
-class RequestOrigin(NamedTuple):
-    """Scheme, host and port of an Origin header."""
-
-    scheme: str
-    host: str
-    port: str
+    scheme: str = ""
 
     @property
     def authority(self) -> str:
-        """Return host and port; without the default port."""
+        """Return host and port of an Origin; without the default port."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
-
-    def is_of(self, site: Site) -> bool:
-        """Return whether a page of this origin belongs to the site of a Host header."""
-        return self.host == site.host and self.port == (site.port or _DEFAULT_PORTS[self.scheme])
 
 
 class AllowedHosts(NamedTuple):
@@ -99,7 +88,7 @@ class AllowedHosts(NamedTuple):
             return host in {"localhost", self.bound} or any(fnmatchcase(host, name) for name in names)
         return True
 
-    def has_origin(self, origin: RequestOrigin, site: Site | None) -> bool:
+    def has_origin(self, origin: Site, site: Site | None) -> bool:
         """Return whether an entry allows an Origin: with its port; without one, the default port and that of `site`."""
         usual = {_DEFAULT_PORTS[origin.scheme], *([site.port] if site else [])}
         for name, _, port in (entry.partition(":") for entry in self.entries):
@@ -117,14 +106,14 @@ def site_of(authority: str) -> Site | None:
     return Site((match["v6"] or match["name"]).lower().rstrip("."), "" if port in _DEFAULT_PORTS.values() else port)
 
 
-def origin_of(text: str) -> RequestOrigin | None:
+def origin_of(text: str) -> Site | None:
     """Return an Origin; None where it is no HTTP origin, such as `null` of a sandboxed frame."""
     scheme, _, authority = text.partition("://")
     match = _AUTHORITY.fullmatch(authority)
     if match is None or scheme not in _DEFAULT_PORTS:
         return None
     host = (match["v6"] or match["name"]).lower().rstrip(".")
-    return RequestOrigin(scheme, host, match["port"] or _DEFAULT_PORTS[scheme])
+    return Site(host, match["port"] or _DEFAULT_PORTS[scheme], scheme)
 
 
 def refusal(method: str, path: str, headers: Headers, allowed: AllowedHosts, scheme: str) -> str:
@@ -146,7 +135,8 @@ def refusal(method: str, path: str, headers: Headers, allowed: AllowedHosts, sch
     origin = origin_of(origins[0]) if len(origins) == 1 else None
     if origin is None:
         return "The Origin header is malformed."
-    is_same_site = site is not None and origin.is_of(site)
+    usual = _DEFAULT_PORTS[origin.scheme]
+    is_same_site = site is not None and (origin.host, origin.port) == (site.host, site.port or usual)
     if (is_same_site or allowed.has_origin(origin, site)) and (origin.scheme == "https" or scheme not in TLS):
         return ""
     name = f"{origin.scheme}://{origin.authority}"

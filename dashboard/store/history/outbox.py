@@ -40,14 +40,6 @@ class Message(NamedTuple):
     contents: tuple[str, ...]
 
 
-class OutboxState(NamedTuple):
-    """The alerts, as JSON, that an earlier process announced, to whom, and by which rule set (None: nothing yet)."""
-
-    alerts: Mapping[RowKey, str]
-    receivers: frozenset[str]
-    rule_set: int | None
-
-
 class Outbox:
     """The tables of notifications. Each method is one transaction, and raises HistoryError where that fails."""
 
@@ -55,8 +47,11 @@ class Outbox:
         """Open nothing yet."""
         self._database = database
 
-    def load(self, receivers: Iterable[str]) -> OutboxState:
-        """Return what is known, and delete what waits for receivers that there are no longer."""
+    def load(self, receivers: Iterable[str]) -> tuple[Mapping[RowKey, str], frozenset[str], int | None]:
+        """Return the alerts, as JSON, that an earlier process announced, to whom, and by which rule set, if any.
+
+        Delete what waits for receivers that there are no longer.
+        """
         wanted = [*receivers]
         with self._database.maintained() as connection, connection.begin():
             for table in (notification, notified):
@@ -65,7 +60,7 @@ class Outbox:
             known = {(rule, pool, severity): content for rule, pool, severity, content in rows}
             found = connection.scalars(select(notified.c.receiver).where(notified.c.pool == NO_POOL))
             rule_set = connection.scalar(select(meta.c.value).where(meta.c.key == RULE_SET_KEY))
-            return OutboxState(known, frozenset(found), None if rule_set is None else int(rule_set))
+            return known, frozenset(found), None if rule_set is None else int(rule_set)
 
     def save(
         self,
