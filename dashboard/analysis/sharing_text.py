@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from dashboard.compare.baseline import value_text
-from dashboard.compare.cohort_pairs import MEASURABLE, SHARING_PATHS, differing_settings
 from dashboard.compare.hashes import CohortHashes, Share, SharingCause, SharingCell, same_conditions
 from dashboard.compare.prefix import (
     MODEL_PATH,
@@ -12,7 +11,14 @@ from dashboard.compare.prefix import (
     random_seed_cause,
     short_name,
 )
-from dashboard.compare.sharing import MOST_COHORTS, SharingVerdict, unreported_settings
+from dashboard.compare.sharing import (
+    MEASURABLE,
+    MOST_COHORTS,
+    SHARING_PATHS,
+    SharingVerdict,
+    differing_settings,
+    unreported_settings,
+)
 from dashboard.fleet import Replica
 from dashboard.fleet.formatting import count, joined, middle_cut, one_line
 from dashboard.fleet.pieces import (

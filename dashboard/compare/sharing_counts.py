@@ -4,9 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from dashboard.compare.cohort_pairs import compare_cohorts
 from dashboard.compare.hashes import CohortHashes, Share, conditions, digests, same_conditions
-from dashboard.compare.sharing import SharingVerdict
+from dashboard.compare.sharing import SharingVerdict, compare_cohorts
 from dashboard.fleet import Replica, ReplicaState
 
 PAIR = 2  # replicas at least: one alone shares with nobody

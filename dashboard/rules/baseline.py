@@ -6,8 +6,8 @@ from difflib import get_close_matches
 from typing import cast
 
 from dashboard.compare.baseline import Deviation, agreed_paths, deviations, usual_values
-from dashboard.compare.cohort_pairs import SHARING_PATHS
 from dashboard.compare.encoding import lookup_setting
+from dashboard.compare.sharing import SHARING_PATHS
 from dashboard.fleet import Baseline, Setting, Source
 from dashboard.fleet.formatting import count, joined, middle_cut, one_line, shortlist
 from dashboard.fleet.pieces import Text, shortlist_texts, value

@@ -9,11 +9,10 @@ from typing import Any
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.sharing_text import cause_text
 from dashboard.compare import Share, SharingCell, SharingVerdict
-from dashboard.compare.cohort_pairs import DECIDING_PATHS
 from dashboard.compare.cohorts import Trait, shared_traits
 from dashboard.compare.encoding import is_comparable, lookup_value
 from dashboard.compare.hashes import SharingCause
-from dashboard.compare.sharing import MOST_COHORTS
+from dashboard.compare.sharing import DECIDING_PATHS, MOST_COHORTS
 from dashboard.fleet import (
     Cohort,
     Difference,

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.compare import Share, SharingCell, SharingVerdict, sharing_verdict
-from dashboard.compare.cohort_pairs import compare_cohorts
 from dashboard.compare.hashes import CohortHashes, SharingCause
-from dashboard.compare.sharing import MOST_COHORTS
+from dashboard.compare.sharing import MOST_COHORTS, compare_cohorts
 from dashboard.fleet import EngineFingerprint, KVCacheGroup, State
 from tests.builders import setting
 from tests.compare.sharing_pools import (

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from dashboard.analysis.whatif.after import decides, document_after, replica_after
-from dashboard.compare.cohort_pairs import DECIDING_PATHS
 from dashboard.compare.encoding import lookup_value
 from dashboard.compare.equality import NOT_SET
+from dashboard.compare.sharing import DECIDING_PATHS
 from dashboard.fleet import Document, Replica, SettingChange, SettingValue, State
 from dashboard.rules.apply_method import FOLLOWS_FROM
 from dashboard.rules.capacity.graphs import LARGEST, SIZES

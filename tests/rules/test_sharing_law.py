@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dashboard.compare import Share, sharing_verdict
-from dashboard.compare.cohort_pairs import compare_cohorts
+from dashboard.compare.sharing import compare_cohorts
 from dashboard.fleet import Document, Pool, Replica
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Finding, Severity
