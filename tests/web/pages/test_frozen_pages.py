@@ -17,6 +17,7 @@ from tests.builders import NOW
 from tests.frozen import AT
 from tests.page_runner import EVERY_PAGE, address, html, opened, rerun, show_with_snapshots, visit
 from tests.store.folders import damage
+from tests.used import with_traffic
 
 REPLICA = "http://chat-70b-16:8000"
 REPLICA_QUOTED = "http%3A%2F%2Fchat-70b-16%3A8000"
@@ -86,8 +87,8 @@ def test_a_comparison_inside_a_snapshot_is_still(frozen: str) -> None:
 def test_a_page_of_a_snapshot_is_the_page_of_the_fleet_when_it_was_frozen(
     demo_fleet: Fleet, tmp_path: Path, page: str
 ) -> None:
-    """The same HTML, except for the snapshot in links; the review splits its entries, for notes."""
-    show_with_snapshots(demo_fleet, Snapshots(tmp_path), at=AT)
+    """The same HTML, also of hit rates, except for the snapshot in links; the review splits its entries, for notes."""
+    show_with_snapshots(with_traffic(demo_fleet, {"chat-70b-04": 0.04}, 0.62), Snapshots(tmp_path), at=AT)
     url = {"screenshot": "1", **({"replica": demo_fleet.replicas[0].id} if page == "replica" else {})}
     app = visit(page, **url)
     live = pieces(body(app))
