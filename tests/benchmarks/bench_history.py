@@ -135,7 +135,7 @@ def _traffic() -> int:
     return print_table(
         [
             Row("a poll that counted, ms", costs[len(costs) // 2] * 1e3, 20),
-            Row("the same, and the last five minutes are recorded, ms", costs[-1] * 1e3, 20),
+            Row("the same, and the last five minutes are recorded, ms", costs[-1] * 1e3, 30),
             Row("three days of a pool, ms", one * 1e3, 50),
             Row("30 days of a pool, ms", month * 1e3, 50),
             Row("what is usual of all pools, once an hour, ms", usual * 1e3, 200),
