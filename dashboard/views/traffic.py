@@ -110,7 +110,7 @@ PROMPT_TOKENS = _measured(
     "prompt_tokens_per_minute", "Prompt tokens/min", lambda own: own.per_minute(own.prompt_tokens), short
 )
 FIRST_TOKEN = _measured(
-    "first_token_seconds", "Time to first token", attrgetter("first_token"), seconds_text, _no_first_token
+    "time_to_first_token_seconds", "Time to first token", attrgetter("first_token"), seconds_text, _no_first_token
 )
 PREEMPTIONS = _measured("preemptions", "Preemptions", attrgetter("preemptions"))
 WAITING = _measured("waiting", "Waiting", attrgetter("waiting"))
