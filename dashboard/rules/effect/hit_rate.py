@@ -31,7 +31,7 @@ def _low(found: Sequence[Symptom]) -> Text:
 LOW = Words(
     _low,
     # what other hashes, an unused or an emptied cache cause, or a smaller one
-    causes=("RT-", "BL-", "ID-08", "ID-12", "CP-01", "CP-11"),
+    causes=("RT-", "BL-", "ID-12", "CP-01", "CP-11"),
     impact="Each miss is computed again.",
     others="routing without prefix affinity, or another workload such as a LoRA adapter",
     advice="Compare the requests of these replicas with those of their peers: prompts, LoRA adapters, routing.",
