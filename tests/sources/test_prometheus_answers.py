@@ -15,7 +15,7 @@ from dashboard.config import Options, PollOptions, PrometheusOptions
 from dashboard.errors import UnreadableError
 from dashboard.fleet import STALE_SECONDS, Target
 from dashboard.sources.discovery import discover_once
-from dashboard.sources.prometheus.answers import QueryResult, read_answer, read_named_samples
+from dashboard.sources.prometheus.answers import QueryResult, read_answer, read_by_labels
 from dashboard.sources.prometheus.server import replicas_query
 from dashboard.sources.prometheus.source import Prometheus
 from tests.sources.polling.hostile import BAD_ANSWERS, Exchange, HostileServer, answers, silent
@@ -146,11 +146,12 @@ def test_samples_of_many_metrics_are_the_same_in_any_spelling(found: list[tuple[
     answer = {"status": "success", "data": {"resultType": "vector", "result": result}}
     own = json.dumps(answer, separators=(",", ":"), ensure_ascii=False).encode()
 
-    def samples(body: bytes) -> list[tuple[str, dict[str, str]]]:
-        return [
-            (each.metric, {name: text for name, text in each.labels.items() if name != "__name__"})
-            for each in read_named_samples(body)
-        ]
+    def samples(body: bytes) -> list[str]:
+        return sorted(
+            f"{name!r} {sorted((label, text) for label, text in labels.items() if label != '__name__')}"
+            for labels, values in read_by_labels(body)
+            for name, _ in values
+        )
 
     assert samples(own) == samples(json.dumps(answer).encode())
 

@@ -129,53 +129,57 @@ def _sample(value: Any) -> VectorSample:
     return sample
 
 
-class NamedSample(NamedTuple):
-    """One series with the name of its metric, if it has one, its other labels, and its value as it is written."""
+class LabelledValues(NamedTuple):
+    """The series of several metrics with equal other labels: the name of each, if it has one, and its value as written.
 
-    metric: str
+    In an answer of another spelling each series is alone, and its labels have the name, too.
+    """
+
     labels: SeriesLabels
-    value: bytes
+    values: list[tuple[bytes, bytes]]
 
 
-def read_named_samples(body: bytes) -> list[NamedSample]:
+def read_by_labels(body: bytes) -> list[LabelledValues]:
     """Read the answer to an instant query for many metrics. Raise UnreadableError, also where it is partial."""
-    samples, last = _read_named_series(body) if body.startswith(_HEAD) else ([], body)
-    found, warning = _read_items(last)
+    found, last = _read_groups(body) if body.startswith(_HEAD) else ([], body)
+    rest, warning = _read_items(last)
     if warning:
         raise UnreadableError("schema", warning)
-    return [*samples, *map(_named_sample, found)]
+    return [*found, *map(_labelled_value, rest)]
 
 
-def _read_named_series(body: bytes) -> tuple[list[NamedSample], bytes]:
+def _read_groups(body: bytes) -> tuple[list[LabelledValues], bytes]:
     """Read an answer series by series; return those, and an answer with the rest: all of it in another spelling."""
     *pieces, last = body[len(_HEAD) :].split(_BETWEEN)
     if node_count(body, MAX_NODES) > MAX_NODES:
         return [], body
-    samples = []
-    known: dict[bytes, SeriesLabels] = {}  # all metrics of one engine have equal labels
+    groups: dict[bytes, LabelledValues] = {}
     for piece in pieces:
         labels, _, numbers = piece.rpartition(_VALUE)
         name, _, others = labels.removeprefix(_NAME).partition(b'",')
         if not labels.startswith(_NAME):
             name, others = b"", labels.removeprefix(b"{")
         value = numbers.partition(b',"')[2]
-        try:
-            if others not in known:
-                known[others] = _checked(from_json(b"{" + others))
-            samples.append(NamedSample(name.decode(), known[others], value[:-1]))
-        except ValueError:
-            return [], body
         if b"\\" in name or not value.endswith(b'"'):
             return [], body
-    return samples, _HEAD + last
+        group = groups.get(others)
+        if group is None:
+            try:
+                group = groups[others] = LabelledValues(_checked(from_json(b"{" + others)), [])
+            except ValueError:
+                return [], body
+        group.values.append((name, value[:-1]))
+    return [*groups.values()], _HEAD + last
 
 
-def _named_sample(item: Any) -> NamedSample:
+def _labelled_value(item: Any) -> LabelledValues:
     try:
         (_, value), labels = item["value"], _checked(item["metric"])
     except (TypeError, KeyError, ValueError):
         raise UnreadableError("schema", "answers with a series of another shape than Prometheus'") from None
-    return NamedSample(labels.get("__name__", ""), labels, str(value).encode(errors="replace"))
+    texts = labels.get("__name__", ""), str(value)
+    name, text = (each.encode(errors="replace") for each in texts)
+    return LabelledValues(labels, [(name, text)])
 
 
 def _checked(labels: Any) -> SeriesLabels:

@@ -14,13 +14,13 @@ from dashboard.config import PollOptions, PrometheusOptions, TrafficOptions
 from dashboard.errors import UnreadableError
 from dashboard.fleet import STALE_SECONDS
 from dashboard.sources.http.client import Client
-from dashboard.sources.prometheus.answers import read_named_samples
+from dashboard.sources.prometheus.answers import read_by_labels
 from dashboard.sources.prometheus.server import CACHE_CONFIG, PrometheusServer, narrowed, with_matcher
 from dashboard.sources.source import Deadline, ScrapedCounts
 from dashboard.vllm.traffic import METRICS, CountSample, collect_counts
 from vllm_fleet_provider.shared.types import MAX_SECONDS
 
-FIELDS = {metric: field for field, metric in METRICS.items()}
+FIELDS = {metric.encode(): field for field, metric in METRICS.items()}
 RANK = re.compile(r"\d{1,4}", re.ASCII)
 
 
@@ -31,7 +31,7 @@ def counters_query(selector: str, label: str, addresses: Sequence[str] = ()) -> 
     counts once.
     """
     chosen = narrowed(selector, label, addresses)
-    names = "|".join(FIELDS)
+    names = "|".join(METRICS.values())
     counters = with_matcher(chosen, f'__name__=~"{names}"')
     by = f"__name__, {label}, pod, engine"
     counted = f"sum by ({by}) (max by ({by}, finished_reason) ({counters}))"
@@ -42,13 +42,14 @@ def read_counters(body: bytes, label: str) -> Mapping[str, ScrapedCounts]:
     """Return the counts by address; of several pods at one address those of the last scrape. Raise UnreadableError."""
     times: dict[tuple[str, str], float] = {}
     samples: dict[tuple[str, str], list[CountSample]] = defaultdict(list)
-    for metric, labels, value in read_named_samples(body):
+    for labels, values in read_by_labels(body):
         replica = labels.get(label, ""), labels.get("pod", "")
         rank = labels.get("engine", "")
-        if metric in FIELDS and RANK.fullmatch(rank):
-            samples[replica].append((FIELDS[metric], int(rank), value))
-        elif not metric:
-            times[replica] = _time(value)
+        if RANK.fullmatch(rank):
+            own = ((FIELDS.get(metric), value) for metric, value in values)
+            samples[replica] += [(field, int(rank), value) for field, value in own if field]
+        elif values[0][0] == b"":
+            times[replica] = _time(values[0][1])
     newest: dict[str, tuple[float, str]] = {}
     for (address, pod), at in times.items():
         newest[address] = max(newest.get(address, (0.0, "")), (at, pod))
