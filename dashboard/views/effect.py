@@ -1,6 +1,6 @@
 """What a difference costs in words: on Overview, in the fix plan and for a finding."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.causes import Cause
@@ -32,10 +32,12 @@ from dashboard.views.traffic import (
     TrafficRow,
     rate_text,
     seconds_text,
+    traffic_of,
 )
 
 ESTIMATE = "Recomputed, avoidable (estimate)"
 ASSUMPTION = "assumes equal prompts"
+SIDES = (("These replicas", True), ("Rest of the pool", False))  # of one pool: its name, whether it is affected
 
 
 def why_no_traffic(fleet: Fleet) -> str:
@@ -137,7 +139,7 @@ def effect_section(fleet: Fleet, findings: Sequence[Finding]) -> Section:
     effects = effects_on(fleet, replicas, pools_of(findings))
     if not effects:
         return Section("effect", "Effect, measured", (quiet_paragraph(_missing(fleet, replicas)),))
-    blocks: list[Block] = [_table(effects)]
+    blocks: list[Block] = [_table(fleet, effects, replicas)]
     if is_estimated(findings):
         blocks.append(Paragraph(plain(_estimate_text(effects))))
     return Section("effect", "Effect, measured", tuple(blocks))
@@ -151,18 +153,23 @@ def _missing(fleet: Fleet, replicas: Iterable[str]) -> str:
     )
 
 
-def _table(effects: Sequence[Effect]) -> Table:
-    """Return affected replicas and the rest of their pools side by side."""
+def _table(fleet: Fleet, effects: Sequence[Effect], replicas: Collection[str]) -> Table:
+    """Return affected replicas and the rest of their pools side by side, sums where these are several."""
     both, several = together(effects), f", sums of {len(effects):,} pools" if len(effects) > 1 else ""
-    rest_share = None if both.prompt_share is None else 1 - both.prompt_share
-    sides = [TrafficRow("These replicas", both.affected, share=both.prompt_share)]
-    if not both.is_whole:
-        sides.append(TrafficRow("Rest of their pools" if several else "Rest of the pool", both.rest, share=rest_share))
+    if several:
+        sides = [TrafficRow("These replicas", both.affected, share=both.prompt_share)]
+        rest_share = None if both.prompt_share is None else 1 - both.prompt_share
+        sides += [] if both.is_whole else [TrafficRow("Rest of their pools", both.rest, share=rest_share)]
+    else:
+        (pool,) = (each for each in fleet.pools if each.name == effects[0].pool)
+        parts = {name: [each for each in pool.replicas if (each in replicas) is is_own] for name, is_own in SIDES}
+        sides = [traffic_of(fleet, name, pool.name, own) for name, own in parts.items() if own]
     columns = (Column("Traffic"), *(Column(each.name, is_number=True) for each in sides))
     fields = (HIT_RATE, PROMPT_SHARE, PROMPT_TOKENS, REQUESTS, FIRST_TOKEN, PREEMPTIONS)
     rows = tuple((Cell(field.title), *(field.cell(each) for each in sides)) for field in fields)
-    note = f"In the last {duration(both.affected.seconds)}{several}."
-    return Table("effect", "Effect, measured", columns, rows, note)
+    return Table(
+        "effect", "Effect, measured", columns, rows, f"In the last {duration(both.affected.seconds)}{several}."
+    )
 
 
 def _estimate_text(effects: Sequence[Effect]) -> str:

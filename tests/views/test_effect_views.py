@@ -322,3 +322,12 @@ def test_an_export_has_the_measured_effect_of_findings_on_prefixes_together_and_
     assert text.count("**Effect, measured:** ") == 1
     assert "Prefix hit rate 10 %; rest of their pools 60 %. 40.0 k tokens/min recomputed (estimate)." in text
     assert "Effect, measured" not in to_markdown(findings_report(replace(shown, traffic={})))
+
+
+def test_the_rest_of_a_pool_has_its_spread_and_the_replica_that_decides_its_rate() -> None:
+    built = fleet(alike("chat", 4, document()), [document()])
+    used = with_traffic(built, {"chat-01": 0.1, "chat-02": traffic(0.5, requests=3_000)}, 0.6)
+    (table,) = (each for each in effect_section(used, [finding(used, ["chat-01"])]).blocks if isinstance(each, Table))
+
+    assert [cell.text for cell in table.rows[0]] == ["Prefix hit rate", "10 %", "52 %"]
+    assert table.rows[0][2].note == "50 % to 60 %, chat-02 has 83 % of the tokens"
