@@ -72,20 +72,23 @@ def _spelled(fleet: Fleet, columns: Iterable[ChosenColumn]) -> tuple[ChosenColum
 
 
 def with_snapshots(fleet: Fleet, columns: Iterable[ChosenColumn], opened: Mapping[str, OpenedSnapshot]) -> Fleet:
-    """Return the fleet with the replicas that columns name in snapshots, with their documents and findings.
+    """Return the fleet with the replicas that columns name in snapshots, with their documents, traffic and findings.
 
     Their id is the column's key, their name has the snapshot. What is in no snapshot of `opened` is left out.
     """
     wanted = {each: opened[each.snapshot] for each in columns if each.snapshot in opened}
     replicas, documents, findings = list(fleet.replicas), dict(fleet.documents), list(fleet.inspection.findings)
+    traffic = dict(fleet.traffic)
     for column, frozen in wanted.items():
         for each in frozen.fleet.replicas:
             if each.id == column.replica:
                 replicas.append(replace(each, id=column.key, name=f"{each.name} {AT} {one_line(frozen.label)}"))
                 documents |= {key: frozen.fleet.documents[key] for key in [each.document] if key is not None}
+        if own := frozen.fleet.traffic.get(column.replica):
+            traffic[column.key] = own
         findings += _findings(column, frozen.fleet)
     inspection = replace(fleet.inspection, findings=tuple(findings))
-    return replace(fleet, replicas=tuple(replicas), documents=documents, inspection=inspection)
+    return replace(fleet, replicas=tuple(replicas), documents=documents, traffic=traffic, inspection=inspection)
 
 
 def _findings(column: ChosenColumn, frozen: Fleet) -> Iterator[Finding]:

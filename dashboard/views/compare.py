@@ -65,7 +65,7 @@ from dashboard.views.pool_text import router_section, sharing_blocks, sharing_se
 from dashboard.views.setting import origin_text, origins_text
 from dashboard.views.since import since_cell, since_paragraphs
 from dashboard.views.table import Field, plain_value, to_table
-from dashboard.views.traffic import traffic_of, traffic_table
+from dashboard.views.traffic import PROMPT_SHARE, traffic_of, traffic_table
 from dashboard.vllm.field_reference import known_sentences
 
 NO_NOTES: Mapping[str, str] = MappingProxyType({})
@@ -162,13 +162,15 @@ def _chosen_verdict(fleet: Fleet, pool: Pool) -> Paragraph:
 
 
 def _with_notes(table: DifferenceTable, notes: Mapping[str, str]) -> DifferenceTable:
-    """Note the pool of each replica at its column; a cohort's letter means nothing among replicas of several pools."""
+    """Note the pool of each replica at its column; letters and shares mean nothing among replicas of several pools."""
 
     def noted(column: MatrixColumn) -> MatrixColumn:
         reference = ", reference" if column.note == REFERENCE_NOTE else ""
         return replace(column, note=f"{notes[column.key]}{reference}", cohort="")
 
-    return replace(table, matrix=replace(table.matrix, columns=tuple(map(noted, table.matrix.columns))))
+    measures = tuple(each for each in table.measures if each[0] != PROMPT_SHARE.title)
+    matrix = replace(table.matrix, columns=tuple(map(noted, table.matrix.columns)))
+    return replace(table, matrix=matrix, measures=measures)
 
 
 def _filters(choice: SettingChoice) -> list[tuple[str, str]]:

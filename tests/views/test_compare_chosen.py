@@ -5,11 +5,20 @@ import pytest
 from dashboard.analysis.assembly import Fleet
 from dashboard.compare import MAJORITY, Reference, ReferenceKind
 from dashboard.views.blocks import DifferenceTable
-from dashboard.views.chosen_columns import MOST_CHOSEN, not_shown, read_chosen, write_chosen
+from dashboard.views.chosen_columns import (
+    MOST_CHOSEN,
+    OpenedSnapshot,
+    chosen_columns,
+    not_shown,
+    read_chosen,
+    with_snapshots,
+    write_chosen,
+)
 from dashboard.views.compare import chosen_reference, chosen_report
 from dashboard.views.pool_comparison import SettingChoice
 from tests.builders import alike, document, down, fleet, replica
 from tests.findings_builder import evidence, finding, with_findings
+from tests.used import with_traffic
 from tests.views.walking import blocks_of, text_of
 
 SIZE = "cache_config.block_size"
@@ -99,3 +108,14 @@ def test_a_replica_that_was_never_read_is_named_as_not_compared() -> None:
     choice = SettingChoice(by_replica=True, reference=Reference(ReferenceKind.REPLICA, CHAT))
 
     assert "Not compared (unreachable): gone." in text_of(chosen_report(mixed(), (CHAT, EMBED, DOWN), choice))
+
+
+def test_each_replica_has_its_hit_rate_also_as_it_was_in_a_snapshot() -> None:
+    now, then = with_traffic(mixed(), {CHAT: 0.6, EMBED: 0.2}), with_traffic(mixed(), {CHAT: 0.04})
+    text = f"{CHAT},{EMBED},{CHAT}@0123456789"
+    built = with_snapshots(now, chosen_columns(text), {"0123456789": OpenedSnapshot(then, "before")})
+    settings, *_ = tables(built, read_chosen(built, text))
+    shown = {title: [each.text for each in cells.values()] for title, cells in settings.measures}
+
+    assert sorted(shown["Prefix hit rate"]) == ["20 %", "4 %", "60 %"]
+    assert "Share of prompts" not in shown
