@@ -59,11 +59,6 @@ class _RuleGroup(BaseModel, extra="forbid", frozen=True):
         return name
 
 
-class _RemedyRow(BaseModel, extra="forbid", frozen=True):
-    sentence: str
-    set: dict[str, Any]
-
-
 class _SimpleRule(RuleText, _RuleGroup):
     """The row of a rule that compares settings."""
 
@@ -74,7 +69,8 @@ class _SimpleRule(RuleText, _RuleGroup):
     replicas: Literal["all", "caching", "publishing", "not prefill"] = "all"
     nixl: NixlFact | None = None
     spares_own_keys: bool = False
-    remedy: _RemedyRow | None = None
+    remedy: str = ""
+    set: dict[str, Any] = {}
     problem: str
 
     def as_rule(self) -> Rule:
@@ -101,11 +97,8 @@ def _check_pool(row: _SimpleRule, groups: tuple[_RuleGroup, ...], pool: PoolSubj
         if meaning is without_owner:  # the whole names are shown, and pasted
             compared = {path: names_as_one(part.values(path)) for path in group.compare}
         for draft in pool_differences(part, compared):
-            if own := row.remedy:
-                wanted = [(path, setting_value(native)) for path, native in own.set.items()]
-                yield replace(draft, remedy=remedy.set_to(wanted, own.sentence))
-            else:
-                yield draft
+            wanted = [(path, setting_value(native)) for path, native in row.set.items()]
+            yield replace(draft, remedy=remedy.set_to(wanted, row.remedy)) if wanted else draft
 
 
 def _check_pair(row: _SimpleRule, groups: tuple[_RuleGroup, ...], pair: PairSubject) -> Iterator[Draft]:

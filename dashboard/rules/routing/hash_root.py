@@ -34,7 +34,6 @@ UNSET = f"{VARIABLE} is unset"
 FIXED_SEED = "vLLM's fixed hash seed"
 
 
-# kv-events is before any pool: of equal severities the first reason counts.
 @rule(
     "RT-06",
     needs=(FINGERPRINT, SEED_POLICY, SEED, VERSION, HASH_ALGORITHM),

@@ -27,7 +27,6 @@ def digest_evidence(hashes: Hashes, replicas: Collection[str], *, is_reference: 
         yield Evidence(FINGERPRINT, value, State.REPORTED, members, is_reference=is_reference)
 
 
-# kv-events is before any pool: of equal severities the first reason counts.
 @rule("RT-05", needs=(HASH_ALGORITHM,), least=1, spares_own_keys=True)
 def hash_algorithm_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas use different hash algorithms, or another one than the router.
