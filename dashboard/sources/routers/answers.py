@@ -44,16 +44,11 @@ class RouterApi(NamedTuple):
     one_of: frozenset[str] = frozenset()
 
 
-class Sample(NamedTuple):
-    """One sample of /metrics."""
+def read_samples(body: bytes, names: Collection[str]) -> Iterator[tuple[str, Mapping[str, str], float]]:
+    """Yield name, labels and value of each sample of these series.
 
-    name: str
-    labels: Mapping[str, str]
-    value: float
-
-
-def read_samples(body: bytes, names: Collection[str]) -> Iterator[Sample]:
-    """Yield the samples of these series (https://prometheus.io/docs/instrumenting/exposition_formats/)."""
+    https://prometheus.io/docs/instrumenting/exposition_formats/
+    """
     if b"# TYPE " not in body:
         raise UnreadableError("schema", NOT_METRICS)
     number = 0
@@ -65,7 +60,7 @@ def read_samples(body: bytes, names: Collection[str]) -> Iterator[Sample]:
             continue
         labels, _, value = rest.rpartition("} ") if brace else ("", "", rest)
         try:
-            yield Sample(name, parse_labels(labels), float(value.split()[0]))
+            yield name, parse_labels(labels), float(value.split()[0])
         except (ValueError, IndexError):
             raise UnreadableError("schema", NOT_METRICS) from None
         if (number := number + 1) >= MAX_SAMPLES:

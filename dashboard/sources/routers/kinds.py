@@ -42,7 +42,7 @@ CLIENTS = "master_active_clients"
 
 def read_stack_metrics(body: bytes) -> FactValues:
     """Read the replicas that production-stack's router routes to."""
-    servers = {each.labels.get("server", ""): each.value for each in read_samples(body, {HEALTHY})}
+    servers = {labels.get("server", ""): value for _, labels, value in read_samples(body, {HEALTHY})}
     if not servers:
         raise UnreadableError(
             "schema", f"answers /metrics without {HEALTHY}; check that production-stack's router is there"
@@ -73,8 +73,8 @@ def read_dynamo_metrics(body: bytes) -> FactValues:
     samples = list(read_samples(body, {BLOCK_SIZE, WORKERS}))
     if not samples:
         raise UnreadableError("schema", f"answers /metrics without {BLOCK_SIZE}; check that Dynamo's frontend is there")
-    sizes = {int(each.value) for each in samples if each.name == BLOCK_SIZE and 0 < each.value < 2**31}
-    workers = [int(each.value) for each in samples if each.name == WORKERS and 0 <= each.value < 2**31]
+    sizes = {int(value) for name, _, value in samples if name == BLOCK_SIZE and 0 < value < 2**31}
+    workers = [int(value) for name, _, value in samples if name == WORKERS and 0 <= value < 2**31]
     found: dict[FactName, Any] = {FactName.BLOCK_SIZE: sizes.pop()} if len(sizes) == 1 else {}
     return found | ({FactName.READY: sum(workers)} if workers else {})
 
@@ -119,7 +119,7 @@ def read_version(body: bytes) -> FactValues:
 
 def read_master(body: bytes) -> FactValues:
     """Read the number of clients of a Mooncake master: one for each rank of the replicas."""
-    clients = [each.value for each in read_samples(body, {CLIENTS})]
+    clients = [value for _, _, value in read_samples(body, {CLIENTS})]
     if not clients:
         raise UnreadableError("schema", f"answers /metrics without {CLIENTS}; check that Mooncake's master is there")
     return {FactName.KV_STORE: Store.MOONCAKE, FactName.CLIENTS: int(clients[0]) if 0 <= clients[0] < 2**31 else 0}

@@ -71,13 +71,13 @@ def read_metrics(body: bytes) -> FactValues:
     """Read /metrics: the replicas that it knows, and its version."""
     endpoints: set[str] = set()
     found: dict[FactName, Any] = {}
-    for sample in read_samples(body, {*ENDPOINTS, *READY, *INFO}):
-        if sample.name in READY:
-            found[FactName.READY] = int(sample.value) if 0 <= sample.value < 2**31 else 0
-        elif sample.name in INFO:
-            found |= {FactName.VERSION: said} if (said := sample.labels.get("build_ref")) else {}
+    for name, labels, value in read_samples(body, {*ENDPOINTS, *READY, *INFO}):
+        if name in READY:
+            found[FactName.READY] = int(value) if 0 <= value < 2**31 else 0
+        elif name in INFO:
+            found |= {FactName.VERSION: said} if (said := labels.get("build_ref")) else {}
         else:
-            endpoints |= {sample.labels[each] for each in ENDPOINT_LABELS if each in sample.labels}
+            endpoints |= {labels[each] for each in ENDPOINT_LABELS if each in labels}
     return found | ({FactName.ENDPOINTS: sorted(endpoints)} if endpoints else {})
 
 
