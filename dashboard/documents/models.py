@@ -197,16 +197,17 @@ POLICY = type_of(
         )
     ),
 )
+DAY_SECONDS = 86_400  # the longest window
+SECONDS = Annotated[float, Field(ge=0, le=DAY_SECONDS)]
+AMOUNT = Annotated[float, Field(ge=0, le=MAX_COUNT)]
 RECENT = type_of(
     RecentEvents,
     starts=keyed(many(Time)),
     alternations=keyed(many(type_of(Alternation, values=many(Native)))),
     rollouts=keyed(type_of(SeenRollout)),
     recurrences=keyed(type_of(Recurrence, times=keyed(many(Time)))),
-    symptoms=keyed(keyed(type_of(Symptom))),
+    symptoms=keyed(keyed(type_of(Symptom, own=AMOUNT, others=AMOUNT, seconds=SECONDS))),
 )
-DAY_SECONDS = 86_400  # the longest window
-AMOUNT = Annotated[float, Field(ge=0, le=MAX_COUNT)]
 AMOUNTS = {
     "window_seconds": Annotated[float, Field(ge=0.001, le=DAY_SECONDS)],
     **dict.fromkeys((*COUNTERS, *GAUGES), AMOUNT | None),
@@ -252,7 +253,7 @@ FLEET = object_of(
         "policy": POLICY,
         "recent": RECENT,
         "recorded_traffic": many(RECORDED_TRAFFIC) | None,
-        "traffic_window": Annotated[float, Field(ge=0, le=DAY_SECONDS)],
+        "traffic_window": SECONDS,
         "sightings": SIGHTINGS,
         "unconfirmed": UNCONFIRMED,
         "rule_set": int,

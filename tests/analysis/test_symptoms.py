@@ -165,6 +165,15 @@ def test_two_findings_of_a_rule_on_the_same_replicas_have_different_ids() -> Non
     assert len({each.id for each in found if each.rule == "EF-03"}) == 2
 
 
+def test_symptoms_of_no_replica_are_left_out() -> None:
+    """As a saved fleet may have them."""
+    own = {"chat": Symptom(0.0, 0.62, 900.0, NOW), "gone": Symptom(0.0, 0.62, 900.0, NOW)}
+    read = assemble(replace(pool(None), recent=RecentEvents(symptoms={RATE: own, "traffic.none": own})), NOW)
+
+    assert not [each for each in read.inspection.findings if each.is_effect]
+    assert not [each for each in read.inspection.outcomes if each.kind is OutcomeKind.ERROR]
+
+
 def test_a_watch_goes_on_after_the_last_fleet_of_the_history() -> None:
     read = replace(pool(0), recent=RecentEvents(symptoms={RATE: {ODD: Symptom(0.0, 0.5, 900.0, NOW)}}))
     watch = Watch()

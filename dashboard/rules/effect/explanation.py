@@ -69,7 +69,9 @@ def drafts_of(pool: PoolSubject, measure: str, symptoms: Mapping[str, Symptom], 
     """Yield a draft for replicas with one explanation."""
     members = {each.id: each for each in pool.all_replicas}
     grouped: dict[Explanation, dict[str, Symptom]] = defaultdict(dict)
-    for key, symptom in sorted(symptoms.items()):
+    for key, symptom in sorted(
+        each for each in symptoms.items() if each[0] in members
+    ):  # a saved fleet may have others
         grouped[_explanation(pool, members[key], symptom, words)][key] = symptom
     for explanation, own in sorted(grouped.items()):
         rules = explanation.rules
