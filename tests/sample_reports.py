@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 from functools import cache
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare import MAJORITY, Matrix, lay_out
+from dashboard.compare import MAJORITY, Matrix
+from dashboard.compare.matrix import lay_out
 from dashboard.fleet.pieces import Piece, Style, plain, section
 from dashboard.views.blocks import (
     Bar,

@@ -9,12 +9,8 @@ from dashboard.compare.columns import parse_reference as parse_reference
 from dashboard.compare.hashes import Share as Share
 from dashboard.compare.hashes import SharingCell as SharingCell
 from dashboard.compare.holders import holders as holders
-from dashboard.compare.matrix import CellState as CellState
 from dashboard.compare.matrix import Matrix as Matrix
-from dashboard.compare.matrix import MatrixCell as MatrixCell
 from dashboard.compare.matrix import MatrixRow as MatrixRow
-from dashboard.compare.matrix import hash_row as hash_row
-from dashboard.compare.matrix import lay_out as lay_out
 from dashboard.compare.pool import compare_pool as compare_pool
 from dashboard.compare.prefix import PREFIX_PATHS as PREFIX_PATHS
 from dashboard.compare.sharing import SharingVerdict as SharingVerdict

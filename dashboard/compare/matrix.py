@@ -44,12 +44,6 @@ class CellState(StrEnum):
     UNKNOWN = "unknown"  # with a value: whether the reference has the same value is unknown
 
 
-_WITHOUT_VALUE = {
-    CellState.ABSENT: State.ABSENT,
-    CellState.UNSUPPORTED: State.UNSUPPORTED,
-    CellState.REDACTED: State.REDACTED,
-    CellState.UNKNOWN: State.UNKNOWN,
-}
 _STATES = {None: CellState.UNKNOWN, True: CellState.SAME, False: CellState.DIFFERS}  # by whether it is the reference's
 
 
@@ -66,9 +60,7 @@ class MatrixCell(NamedTuple):
     @property
     def text(self) -> str:
         """Return it on one line: its value, or the reason without one."""
-        if self.value:
-            return setting_text(self.value, State.REPORTED)
-        return setting_text("null", _WITHOUT_VALUE.get(self.state, State.ABSENT))
+        return setting_text(self.value, State.REPORTED) if self.value else setting_text("null", State(self.state))
 
 
 class MatrixRow(NamedTuple):

@@ -15,9 +15,6 @@ from dashboard.config.notify import AlertmanagerOptions as AlertmanagerOptions
 from dashboard.config.notify import NotifyOptions as NotifyOptions
 from dashboard.config.notify import WebhookOptions as WebhookOptions
 from dashboard.config.rules import MAX_LABEL_CHARACTERS as MAX_LABEL_CHARACTERS
-from dashboard.config.rules import PoolOptions as PoolOptions
-from dashboard.config.rules import RuleOptions as RuleOptions
-from dashboard.config.rules import SuppressOptions as SuppressOptions
 from dashboard.config.sources import CredentialsOptions as CredentialsOptions
 from dashboard.config.sources import DnsSdOptions as DnsSdOptions
 from dashboard.config.sources import FileSdOptions as FileSdOptions
@@ -25,5 +22,4 @@ from dashboard.config.sources import HttpSdOptions as HttpSdOptions
 from dashboard.config.sources import KubernetesOptions as KubernetesOptions
 from dashboard.config.sources import PrometheusAuthorization as PrometheusAuthorization
 from dashboard.config.sources import PrometheusOptions as PrometheusOptions
-from dashboard.config.sources import RouterOptions as RouterOptions
 from dashboard.config.sources import TargetOptions as TargetOptions

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from dashboard.compare import BASELINE, MAJORITY, CellState, MatrixRow, Reference, ReferenceKind, hash_row
+from dashboard.compare import BASELINE, MAJORITY, MatrixRow, Reference, ReferenceKind
 from dashboard.compare.columns import MatrixColumn, baseline_column
 from dashboard.compare.encoding import encode
+from dashboard.compare.matrix import CellState, hash_row
 from dashboard.fleet import Baseline, Cohort, EngineFingerprint, Pool, Role
 from tests.builders import hashing, replica
 

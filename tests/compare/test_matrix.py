@@ -9,17 +9,15 @@ from dashboard.compare import (
     BASELINE,
     MAJORITY,
     PREFIX_PATHS,
-    CellState,
     Matrix,
-    MatrixCell,
     MatrixRow,
     Reference,
     ReferenceKind,
     compare_pool,
-    lay_out,
     parse_reference,
 )
 from dashboard.compare.encoding import is_comparable, lookup_setting
+from dashboard.compare.matrix import CellState, MatrixCell, lay_out
 from dashboard.fleet import Baseline, Document, Replica, Role, State, Tolerance
 from tests.compare.pools import compared, document, fleets, member, pool_of
 

@@ -9,15 +9,8 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
-from dashboard.config import (
-    Options,
-    PollOptions,
-    PoolOptions,
-    RuleOptions,
-    SuppressOptions,
-    load_options,
-    policy_of,
-)
+from dashboard.config import Options, PollOptions, load_options, policy_of
+from dashboard.config.rules import PoolOptions, RuleOptions, SuppressOptions
 from dashboard.fleet import RouterKind
 from dashboard.rules.domain import Router
 

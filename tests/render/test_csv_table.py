@@ -8,7 +8,8 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.compare import MAJORITY, lay_out
+from dashboard.compare import MAJORITY
+from dashboard.compare.matrix import lay_out
 from dashboard.fleet.formatting import FORMULA_STARTS, csv_cell
 from dashboard.fleet.history import Sighting
 from dashboard.render.tabular import matrix_csv, to_table_csv

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.compare import MAJORITY, lay_out
+from dashboard.compare import MAJORITY
+from dashboard.compare.matrix import lay_out
 from dashboard.fleet.history import Sighting
 from dashboard.render.html import HtmlWriter
 from dashboard.views.blocks import MOST_COLUMNS, DifferenceTable

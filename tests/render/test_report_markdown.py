@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.compare import MAJORITY, lay_out
+from dashboard.compare import MAJORITY
+from dashboard.compare.matrix import lay_out
 from dashboard.fleet.pieces import Piece, Style, plain
 from dashboard.render.markdown import LONG_LIST, MOST_CHARACTERS, MOST_ITEMS, escaped, to_markdown
 from dashboard.views.blocks import (

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
-from dashboard.compare import BASELINE, MAJORITY, lay_out
+from dashboard.compare import BASELINE, MAJORITY
+from dashboard.compare.matrix import lay_out
 from dashboard.fleet import Baseline
 from dashboard.fleet.pieces import Kind, Style, page, to_plain
 from dashboard.rules.findings import Severity

@@ -12,7 +12,8 @@ from streamlit.testing.v1 import AppTest
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
 from dashboard.analysis.plan import plan_of
-from dashboard.compare import BASELINE, lay_out
+from dashboard.compare import BASELINE
+from dashboard.compare.matrix import lay_out
 from dashboard.fleet import Baseline
 from dashboard.render.tabular import matrix_csv
 from dashboard.rules.policy import Policy
