@@ -11,6 +11,8 @@ from dashboard.compare.hashes import SharingCell as SharingCell
 from dashboard.compare.holders import holders as holders
 from dashboard.compare.matrix import Matrix as Matrix
 from dashboard.compare.matrix import MatrixRow as MatrixRow
+from dashboard.compare.matrix import hash_row as hash_row
+from dashboard.compare.matrix import lay_out as lay_out
 from dashboard.compare.pool import compare_pool as compare_pool
 from dashboard.compare.prefix import PREFIX_PATHS as PREFIX_PATHS
 from dashboard.compare.sharing import SharingVerdict as SharingVerdict
