@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -41,7 +42,7 @@ def to_table_csv(table: blocks.Table | blocks.DifferenceTable, context: Context)
     """
     notes = [context_line(context), table.caption]
     if not isinstance(table, blocks.Table):
-        return matrix_csv(table.matrix, [*notes, *table.notes], table.names, table.sightings)
+        return matrix_csv(table.matrix, [*notes, *table.notes], table.names, table.sightings, table.measures)
     heads, columns = zip(*_columns(table), strict=True)
     return _file([*notes, table.note], heads, zip(*columns, strict=True))
 
@@ -95,11 +96,12 @@ def matrix_csv(
     notes: Sequence[str] = (),
     names: Mapping[str, str] | None = None,
     sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings,
+    measures: Sequence[tuple[str, Mapping[str, blocks.Cell]]] = (),
 ) -> str:
     """Write the matrix whole: values are JSON text, uncut; strings have quotes only if they read as JSON.
 
     `notes` are comment lines above the table; `names` are the replicas' names by id, `sightings` those of differences
-    by path, in the last columns.
+    by path, in the last columns. `measures` are the first rows: see DifferenceTable.
     """
     times = Sighting._fields if sightings else ()
     heads = ("path", *(_matrix_head(column, names or {}) for column in matrix.columns), *times)
@@ -111,7 +113,16 @@ def matrix_csv(
         ]
         for row in matrix.rows
     )
-    return _file(notes, heads, (map(csv_cell, row) for row in texts))
+    measured = (
+        [title, *(_measure(cells.get(column.key)) for column in matrix.columns), *("" for _ in times)]
+        for title, cells in measures
+    )
+    return _file(notes, heads, (map(csv_cell, row) for row in chain(measured, texts)))
+
+
+def _measure(cell: blocks.Cell | None) -> str:
+    """Return the number of a cell; without one its text, and nothing for a column without replicas."""
+    return "" if cell is None else cell.text if cell.value is None else str(cell.value)
 
 
 def _file(notes: Iterable[str], heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

@@ -14,8 +14,10 @@ from dashboard.fleet.formatting import FORMULA_STARTS, csv_cell
 from dashboard.fleet.history import Sighting
 from dashboard.render.tabular import matrix_csv, to_table_csv
 from dashboard.views.blocks import Cell, Column, Table, number_cell
-from tests.builders import HOSTILE, POLLED_AT, story
+from dashboard.views.pool_comparison import compare_chosen
+from tests.builders import HOSTILE, POLLED_AT, alike, document, fleet, story
 from tests.sample_reports import CONTEXT
+from tests.used import with_traffic
 
 COLUMNS = (Column("pool"), Column("tokens", is_number=True))
 
@@ -99,3 +101,16 @@ def test_the_last_columns_have_since_when_a_setting_differs() -> None:
     assert times["cache_config.block_size"] == ["2026-03-02T11:42:05Z"] * 2 + ["2026-03-02T11:41:05Z"]
     assert times["cache_config.prefix_caching_hash_algo"] == [""] * 3
     assert "since" not in parsed(matrix_csv(matrix))[0]
+
+
+def test_the_first_rows_of_a_matrix_are_what_its_replicas_did() -> None:
+    usual, large, old = document(), document({"cache_config.block_size": 32}), document({"version": "0.31.0"})
+    members = [*alike("chat", 3, usual), *alike("chat", 1, large, first=4), *alike("chat", 1, old, first=5)]
+    used = with_traffic(fleet(members, [usual, large, old]), {"chat-04": 0.04, "chat-05": None}, 0.62)
+    settings, _ = compare_chosen(used, used.pools[0])
+    heads, rates, shares, *_ = parsed(matrix_csv(settings.matrix, (), used.names, measures=settings.measures))
+
+    rate = dict(zip(heads, rates, strict=True))
+    assert rate["path"] == "Prefix hit rate"
+    assert [rate["A x3"], *sorted(rates[2:])] == ["0.62", "0.04", "not read twice yet"]
+    assert shares[:2] == ["Share of prompts", "0.75"]

@@ -203,7 +203,11 @@ def draw_page() -> None:
         st.download_button(
             "CSV",
             data=lambda: matrix_csv(
-                matrix, (coverage_text(fleet), hidden_text(matrix, members)), fleet.names, settings.sightings
+                matrix,
+                (coverage_text(fleet), hidden_text(matrix, members)),
+                fleet.names,
+                settings.sightings,
+                settings.measures,
             ),
             file_name=f"{links.make_file_name(fleet.name, name, *pages.choices_of(fleet).values())}.csv",
             mime="text/csv",
