@@ -120,6 +120,7 @@ def test_the_rate_of_the_pool_is_the_ratio_of_the_sums(alike: Watched) -> None:
     hits = sum(each["hits"] for each in alike.rose.values())
 
     assert found.hit_rate == hits / queries
+    assert alike.fleet.frames.traffic[["queries", "hits"]].sum().to_list() == [queries, hits]
     assert hits == (60 - 2 * GROUPS) * PREFIX  # each server computes the prefix of each group once
 
 
