@@ -59,8 +59,8 @@ def differences(fleet: Fleet, pool: int = 0) -> DifferenceTable:
 def ranks() -> Chart:
     """Ranks of a pool: two hold less than the others, one is an upper bound, one is not known."""
     usual = [Bar(f"decode-0 rank {rank}", 1_640_000.0 + 1_000 * rank, letter="A") for rank in range(5)]
-    short = Bar("decode-1 rank 5", 1_344_800.0, letter="A", mark="−18 %", tone=Tone.CRITICAL)
-    other = Bar("prefill-0 rank 4", 1_300_000.0, letter="B", mark="−21 %", tone=Tone.WARNING)
+    short = Bar("decode-1 rank 5", 1_344_800.0, letter="A", mark="−18%", tone=Tone.CRITICAL)
+    other = Bar("prefill-0 rank 4", 1_300_000.0, letter="B", mark="−21%", tone=Tone.WARNING)
     most = Bar("embed-8b-10 rank 0", 900_000.0, is_at_most=True, letter="C")
     unknown = Bar("a-replica-with-a-name-that-is-much-too-long-for-its-place.example.net rank 0", None)
     return Chart(

@@ -252,7 +252,7 @@ def in_turn(*pages: bytes) -> Callable[[Exchange], Awaitable[None]]:
 
 
 def rising() -> Callable[[Exchange], Awaitable[None]]:
-    """A page whose counters rise at every request, with a hit rate of 60 %."""
+    """A page whose counters rise at every request, with a hit rate of 60%."""
     turn = itertools.count(1)
 
     def behave(exchange: Exchange) -> Awaitable[None]:

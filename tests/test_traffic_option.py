@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("working_folder")
 
 
 def page_after(reads: int) -> bytes:
-    """The page of a server that serves 50 requests between two reads, and finds 75 % of their tokens."""
+    """The page of a server that serves 50 requests between two reads, and finds 75% of their tokens."""
     page = PAGE
     for name, more in A_READ.items():
         sample = re.search(rf"^(vllm:{name}_total{{.*}}) ([\d.e+]+)$", page, re.MULTILINE)
@@ -68,7 +68,7 @@ def test_without_it_a_replica_is_read_once_and_has_no_rates(busy: HostileServer)
 def test_poll_prints_the_hit_rate_of_each_pool_and_cohort(busy: HostileServer) -> None:
     twice, once = (run("poll", f"{busy.address}/a", *more).stdout for more in (("--traffic", "1s"), ()))
 
-    assert "Prefix hit rate 75 % (15.0 k of 20.0 k prompt tokens in 1 s)." in twice
+    assert "Prefix hit rate 75% (15.0 k of 20.0 k prompt tokens in 1 s)." in twice
     assert "rate" not in once
 
 

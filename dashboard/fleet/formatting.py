@@ -10,7 +10,7 @@ from dashboard.fleet import Basis, FailureKind, Source, State
 from dashboard.fleet.traffic import LEAST_REQUESTS, LEAST_TOKENS, Traffic
 
 MAX_NAMES = 20_000  # of replicas whose sorting keys are kept
-LEAST_SHARE = 0.005  # of what is written as a whole percent: 0 % is none, 100 % is all
+LEAST_SHARE = 0.005  # of what is written as a whole percent: 0% is none, 100% is all
 # Azure Pipelines, TeamCity and the older form of GitHub find these anywhere in a line of a log.
 COMMAND_MARK = r"#(?=#(?i:\[|vso\[|teamcity\[))"
 # Controls except tab and line feed, directions, joiners, fillers, invisible characters, those invalid in UTF-8 or XML.
@@ -215,16 +215,16 @@ def at_most(text: str, basis: Basis) -> str:
 
 
 def share(part: float) -> str:
-    """Return a share from 0 to 1 in percent: 62 %; as 0 % and 100 % only what is exactly that."""
+    """Return a share from 0 to 1 in percent: 62%; as 0% and 100% only what is exactly that."""
     if 0 < part < LEAST_SHARE:
-        return "< 1 %"
+        return "< 1%"
     if 1 - LEAST_SHARE < part < 1:
-        return "> 99 %"
-    return f"{part:.0%}".replace("%", " %")
+        return "> 99%"
+    return f"{part:.0%}"
 
 
 def hit_rate(traffic: Traffic) -> str:
-    """Return the prefix hit rate of some traffic: 62 %; without one that it is unknown: `missing_rate` says why."""
+    """Return the prefix hit rate of some traffic: 62%; without one that it is unknown: `missing_rate` says why."""
     rate = traffic.hit_rate
     return "unknown" if rate is None else share(rate)
 

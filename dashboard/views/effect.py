@@ -96,7 +96,7 @@ def per_minute(tokens: float) -> str:
 def cause_text(fleet: Fleet, cause: Cause, pool: str = "", *, is_whole: bool = False) -> str:
     """Return what was measured where a cause of prefixes is, in all pools or in one; empty for others.
 
-    `Prefix hit rate 4 %; rest of the pool 62 %. 120 k tokens/min recomputed (estimate).` `is_whole`: the estimate with
+    `Prefix hit rate 4%; rest of the pool 62%. 120 k tokens/min recomputed (estimate).` `is_whole`: the estimate with
     its inputs and its assumption.
     """
     if why_no_traffic(fleet) or not is_of_prefixes(cause.findings):

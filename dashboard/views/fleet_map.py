@@ -29,11 +29,11 @@ FINDINGS_LEGEND = {
 NO_RATE = "unrated"
 STEP = 20  # percentage points of a colour
 RATES_LEGEND = {
-    "rate-0": "0 to 19 %",
-    "rate-1": "20 to 39 %",
-    "rate-2": "40 to 59 %",
-    "rate-3": "60 to 79 %",
-    "rate-4": "80 to 100 %",
+    "rate-0": "0 to 19%",
+    "rate-1": "20 to 39%",
+    "rate-2": "40 to 59%",
+    "rate-3": "60 to 79%",
+    "rate-4": "80 to 100%",
     NO_RATE: "no hit rate",
 }
 

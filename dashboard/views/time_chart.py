@@ -25,7 +25,7 @@ ROWS = {  # of marks, below the lanes
 MOVES = frozenset({MarkKind.ROLLOUT, MarkKind.SETTINGS})  # drawn with their length; their number is that of replicas
 FOUND = frozenset({MarkKind.CRITICAL, MarkKind.WARNING, MarkKind.ENDED})  # of findings: a text is about the first
 CLUSTERS = 40  # of a row: marks that are closer to each other than a sign with its number is wide are one
-RATE = 1_000  # of a lane: 100 %
+RATE = 1_000  # of a lane: 100%
 MOST_LINES = 8  # marks that a tooltip names
 
 
@@ -62,7 +62,7 @@ class Moments(NamedTuple):
 class Lane(NamedTuple):
     """Areas on one another. `is_strip`: of one replica, so that its height says nothing.
 
-    `rate_of` is the pool of a lane of prefix hit rates: in place of areas there are lines, 100 % is at RATE.
+    `rate_of` is the pool of a lane of prefix hit rates: in place of areas there are lines, 100% is at RATE.
     """
 
     label: str

@@ -36,7 +36,7 @@ class TrafficRow(NamedTuple):
 
 
 def rate_text(traffic: Traffic, *, is_off: bool = False) -> str:
-    """Return the prefix hit rate, else in few words why there is none: `62 %`, `0 %, caching off`."""
+    """Return the prefix hit rate, else in few words why there is none: `62%`, `0%, caching off`."""
     rate = traffic.hit_rate
     if rate is None:
         return CACHING_OFF if is_off else missing_word(traffic)

@@ -30,7 +30,7 @@ def used(hits: float, minutes: float = WINDOW, requests: float = 500) -> Traffic
 
 
 def pool(odd: float | None, minutes: float = WINDOW, odd_minutes: float | None = None, **fields: Any) -> Fleet:
-    """Four replicas: three find 62 % of their tokens, chat-9 these hits; None: it was not read twice."""
+    """Four replicas: three find 62% of their tokens, chat-9 these hits; None: it was not read twice."""
     usual_hits = fields.pop("usual_hits", 620_000)
     read = pool_of(fields.pop("settings", {}), fields.pop("usual", {}), **fields)
     traffic = {each.id: {0: used(usual_hits, minutes)} for each in read.replicas if each.id != ODD}

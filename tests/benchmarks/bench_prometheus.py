@@ -2,7 +2,7 @@
 
 Run it with `python -m tests.benchmarks.bench_prometheus`; it needs prometheus, nginx, Chromium and Linux. A poll is
 what the collector does: discovery, the replicas that are asked directly, and the fleet with its findings. Before each
-poll 1 % of the replicas change. The same polls of 1,000 replicas with as many documents are the measure. Once a minute
+poll 1% of the replicas change. The same polls of 1,000 replicas with as many documents are the measure. Once a minute
 a poll reads the counters of use of all replicas, too.
 """
 

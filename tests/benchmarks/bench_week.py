@@ -1,7 +1,7 @@
 """A week of polls of 1,000 replicas, assembled and recorded under a simulated clock: time, size, memory and queries.
 
 Run it with `python -m tests.benchmarks.bench_week`; it takes about ten minutes. Polls come every 60 s. Two rollouts
-replace every pod within two hours: its address, its name, its blocks and its document are new. On each day 1 % of the
+replace every pod within two hours: its address, its name, its blocks and its document are new. On each day 1% of the
 replicas restart with other blocks. Nothing is asked over a network.
 """
 

@@ -51,7 +51,7 @@ class Replicas:
             self._write(number, number % DOCUMENTS, 0)
 
     def change(self, turn: int) -> None:
-        """Change 1 % of the replicas: half of them have another document, the others another size of the cache."""
+        """Change 1% of the replicas: half of them have another document, the others another size of the cache."""
         for number in range(turn, MANY, STEP):
             document = number % DOCUMENTS
             other = (document + POOLS) % DOCUMENTS if number % 2 else document

@@ -26,7 +26,7 @@ def read(data: bytes) -> Image.Image:
 def packed(data: bytes) -> bytes:
     """Encode a picture as lossless WebP, a third of PNG."""
     out = io.BytesIO()
-    read(data).save(out, "WEBP", lossless=True, method=4)  # 6 is 3 % smaller and takes four times as long
+    read(data).save(out, "WEBP", lossless=True, method=4)  # 6 is 3% smaller and takes four times as long
     return out.getvalue()
 
 

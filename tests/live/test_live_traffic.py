@@ -141,7 +141,7 @@ def test_ef_01_names_the_uncached_one_and_its_cause(one_uncached: Watched) -> No
     finding, names = one_uncached.named("EF-01")
 
     assert names == ["uncached"]
-    assert finding.sentence.startswith("Prefix hit rate 0 %; the rest of the pool ")
+    assert finding.sentence.startswith("Prefix hit rate 0%; the rest of the pool ")
     assert one_uncached.named("RT-13")[1] == names
     assert "RT-13" in finding.explained_by
 

@@ -11,7 +11,7 @@ from dashboard.rules.findings import Severity
 from tests.frozen import AT
 from tests.used import with_traffic
 
-MEASURED = "Effect, measured: Prefix hit rate 10 %; rest of the pool 60 %. 20.0 k tokens/min recomputed (estimate)."
+MEASURED = "Effect, measured: Prefix hit rate 10%; rest of the pool 60%. 20.0 k tokens/min recomputed (estimate)."
 
 
 def written(fleet: Fleet, kind: CheckFormat) -> str:

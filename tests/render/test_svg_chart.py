@@ -75,7 +75,7 @@ def test_the_share_in_use_is_a_narrow_bar_inside_its_bar_and_unknown_use_is_none
 
     assert float(inner.get("width", "")) == pytest.approx(0.6 * widths(used)[0], rel=0.01)
     assert 'class="used"' not in unknown
-    assert "a: 50, 60 % in use" in described(chart(Bar("a", 50.0, used=0.6)))
+    assert "a: 50, 60% in use" in described(chart(Bar("a", 50.0, used=0.6)))
 
 
 def test_a_description_counts_the_bars_that_it_does_not_name() -> None:

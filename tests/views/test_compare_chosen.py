@@ -117,5 +117,5 @@ def test_each_replica_has_its_hit_rate_also_as_it_was_in_a_snapshot() -> None:
     settings, *_ = tables(built, read_chosen(built, text))
     shown = {title: [each.text for each in cells.values()] for title, cells in settings.measures}
 
-    assert sorted(shown["Prefix hit rate"]) == ["20 %", "4 %", "60 %"]
+    assert sorted(shown["Prefix hit rate"]) == ["20%", "4%", "60%"]
     assert "Share of prompts" not in shown

@@ -34,7 +34,7 @@ FEW = "Not enough traffic: 3 of 20 requests and 6,000 of 10,000 prompt tokens in
 
 @pytest.fixture(name="used", scope="module")
 def _used(demo_fleet: Fleet) -> Fleet:
-    """The simulated fleet: its replica with larger blocks finds 4 % of 40,000 prompt tokens a minute, others 62 %."""
+    """The simulated fleet: its replica with larger blocks finds 4% of 40,000 prompt tokens a minute, others 62%."""
     return with_traffic(demo_fleet, {LARGE_BLOCKS: 0.04}, 0.62)
 
 
@@ -61,8 +61,8 @@ def test_a_finding_has_the_traffic_of_both_sides_and_the_estimate_with_its_input
     rows, (estimate,) = texts(used, of_rule(used, "RT-01"))
 
     assert rows == [
-        ["Prefix hit rate", "4 %", "62 %"],
-        ["Share of prompts", "6 %", "94 %"],
+        ["Prefix hit rate", "4%", "62%"],
+        ["Share of prompts", "6%", "94%"],
         ["Prompt tokens/min", "40.0 k", "600.0 k"],
         ["Requests/min", "20", "300"],
         ["Time to first token", "530 ms", "240 ms"],
@@ -70,14 +70,14 @@ def test_a_finding_has_the_traffic_of_both_sides_and_the_estimate_with_its_input
     ]
     assert estimate == (
         f"{RECOMPUTED}: 23.2 k tokens/min, 290 ms of prefill per request. "
-        "It assumes equal prompts: 40.0 k prompt tokens/min × (62 % − 4 %)."
+        "It assumes equal prompts: 40.0 k prompt tokens/min × (62% − 4%)."
     )
 
 
 def test_a_finding_that_does_not_change_what_the_cache_finds_has_no_estimate(used: Fleet) -> None:
     rows, sentences = texts(used, of_rule(used, "CP-03"))
 
-    assert rows[0][1:] == ["4 %", "62 %"]
+    assert rows[0][1:] == ["4%", "62%"]
     assert sentences == []
 
 
@@ -87,7 +87,7 @@ def test_several_pools_are_summed_before_the_ratio_and_so_is_the_estimate() -> N
     used = with_traffic(built, {"chat-01": 0.0, "code-01": traffic(0.5, requests=900), "chat": 0.6, "code": 0.9})
     rows, (estimate,) = texts(used, finding(used, ["chat-01", "code-01"]))
 
-    assert rows[0] == ["Prefix hit rate", "38 %", "75 %"]
+    assert rows[0] == ["Prefix hit rate", "38%", "75%"]
     assert (
         estimate == f"{RECOMPUTED}: 72.0 k tokens/min, the sum of the pools. It assumes equal prompts within each pool."
     )
@@ -126,12 +126,12 @@ def test_in_no_pool_both_sides_have_a_hit_rate() -> None:
 
 def test_a_cause_has_the_measured_effect_in_its_second_line_and_whole_with_its_changes(used: Fleet) -> None:
     assert cause_text(used, cause(used)) == (
-        "Prefix hit rate 4 %; rest of the pool 62 %. 23.2 k tokens/min recomputed (estimate)."
+        "Prefix hit rate 4%; rest of the pool 62%. 23.2 k tokens/min recomputed (estimate)."
     )
     whole = to_markdown(plan_view(used, plan_of(used)))
     short = to_terminal(plan_view(used, plan_of(used), is_short=True), width=200, colour=False)
     for text in (whole, short):
-        assert "Prefix hit rate 4 %; rest of the pool 62 %." in text
+        assert "Prefix hit rate 4%; rest of the pool 62%." in text
         assert "290 ms of prefill per request" in text
 
 
@@ -139,7 +139,7 @@ def test_a_cause_says_that_its_pools_have_no_other_replica_and_that_it_was_not_r
     seeds = next(each for each in plan_of(used).causes if "PYTHONHASHSEED" in each.key)
     unread = with_traffic(used, {CHAT: None}, 0.6)
 
-    assert cause_text(used, seeds) == "Prefix hit rate 62 %; no other replica in their pools."
+    assert cause_text(used, seeds) == "Prefix hit rate 62%; no other replica in their pools."
     assert cause_text(unread, cause(unread)) == "Prefix hit rate: Not read twice yet."
 
 
@@ -153,7 +153,7 @@ def test_a_cause_of_other_settings_claims_no_effect_on_the_cache(used: Fleet) ->
 
 def test_the_head_has_the_hit_rate_of_the_fleet_and_what_is_recomputed(used: Fleet) -> None:
     assert figures(used) == [
-        ("61 %", "24.6 M prompt tokens in 15 min"),
+        ("61%", "24.6 M prompt tokens in 15 min"),
         ("23.2 k tokens/min", "assumes equal prompts · 2 pools unknown"),
     ]
 
@@ -199,12 +199,12 @@ def test_the_map_by_hit_rate_has_a_neutral_cell_for_a_replica_without_rate(used:
     cells = {cell.name: cell for row in shown.rows for group in row.groups for cell in group}
 
     assert (cells[LARGE_BLOCKS].kind, cells[LARGE_BLOCKS].mark) == ("rate-0", "4")
-    assert cells[LARGE_BLOCKS].hint == f"{LARGE_BLOCKS} · prefix hit rate 4 %"
+    assert cells[LARGE_BLOCKS].hint == f"{LARGE_BLOCKS} · prefix hit rate 4%"
     assert (cells["chat-70b-02"].kind, cells["chat-70b-02"].mark) == ("rate-3", "62")
     assert (cells["chat-70b-01"].kind, cells["chat-70b-01"].mark) == (NO_RATE, "")
     assert cells["chat-70b-01"].hint.endswith("not enough traffic")
     assert dict(shown.legend).keys() >= {cell.kind for cell in cells.values()}
-    assert shown.rows[0].number == "58 %"
+    assert shown.rows[0].number == "58%"
 
 
 def test_the_table_of_the_map_counts_replicas_by_hit_rate(used: Fleet) -> None:
@@ -212,11 +212,11 @@ def test_the_table_of_the_map_counts_replicas_by_hit_rate(used: Fleet) -> None:
     heads = [each.title for each in table.columns]
     (chat,) = (dict(zip(heads, [cell.text for cell in row], strict=True)) for row in table.rows if row[0].text == CHAT)
 
-    assert (chat["0 to 19 %"], chat["60 to 79 %"], chat["No hit rate"], chat["Prefix hit rate"]) == (
+    assert (chat["0 to 19%"], chat["60 to 79%"], chat["No hit rate"], chat["Prefix hit rate"]) == (
         "1",
         "15",
         "1",
-        "58 %",
+        "58%",
     )
 
 
@@ -248,12 +248,12 @@ def test_a_past_time_has_the_rates_of_cohorts_and_no_spread(used: Fleet) -> None
     shown, by_replica = measures(past, CHAT), measures(past, CHAT, by_replica=True)
 
     assert {key: (each.text, each.note) for key, each in shown["Prefix hit rate"].items()} == dict.fromkeys(
-        "ABC", ("50 %", "")
+        "ABC", ("50%", "")
     )
     alone = {each.replicas[0] for each in pool_named(past, CHAT).cohorts if len(each.replicas) == 1}
-    known = {key for key, each in by_replica["Prefix hit rate"].items() if each.text == "50 %"}
+    known = {key for key, each in by_replica["Prefix hit rate"].items() if each.text == "50%"}
     assert known == alone
-    assert texts(past, of_rule(past, "RT-06"))[0][0][1:] == ["50 %"]
+    assert texts(past, of_rule(past, "RT-06"))[0][0][1:] == ["50%"]
 
 
 def test_links_of_the_map_keep_the_other_choices_of_the_url(used: Fleet) -> None:
@@ -271,9 +271,9 @@ def measures(used: Fleet, pool: str, *, by_replica: bool = False) -> dict[str, d
 def test_each_cohort_has_its_rate_with_the_spread_of_its_replicas_above_its_settings(used: Fleet) -> None:
     shown = measures(with_traffic(used, {LARGE_BLOCKS: 0.04, "chat-70b-02": 0.5}, 0.62), CHAT)
 
-    assert {key: each.text for key, each in shown["Prefix hit rate"].items()} == {"A": "61 %", "B": "4 %", "C": "62 %"}
-    assert shown["Prefix hit rate"]["A"].note == "50 % to 62 %"
-    assert shown["Share of prompts"]["B"].text == "6 %"
+    assert {key: each.text for key, each in shown["Prefix hit rate"].items()} == {"A": "61%", "B": "4%", "C": "62%"}
+    assert shown["Prefix hit rate"]["A"].note == "50% to 62%"
+    assert shown["Share of prompts"]["B"].text == "6%"
     assert shown["Time to first token"]["B"].text == "530 ms"
     assert shown["Preemptions"]["B"].text == "0"
 
@@ -281,7 +281,7 @@ def test_each_cohort_has_its_rate_with_the_spread_of_its_replicas_above_its_sett
 def test_columns_of_replicas_have_their_own_rates(used: Fleet) -> None:
     shown = measures(used, "gemma-27b", by_replica=True)["Prefix hit rate"]
 
-    assert {each.text for each in shown.values()} == {"62 %", "62 %, caching off"}
+    assert {each.text for each in shown.values()} == {"62%", "62%, caching off"}
     assert set(shown) == {each.id for each in used.replicas if each.pool == "gemma-27b" and each.document}
 
 
@@ -302,14 +302,14 @@ def test_an_export_of_compare_has_the_traffic_of_cohorts_as_a_table(used: Fleet)
     text = to_markdown(compare_report(used, CHAT))
 
     assert "Traffic of chat-70b" in text
-    assert "| **B**  | 4 % | 6 % |" in text
+    assert "| **B**  | 4% | 6% |" in text
 
 
 def test_the_replica_that_decides_the_rate_of_the_fleet_is_named() -> None:
     members = alike("chat", 3, document())
     built = with_traffic(fleet(members, [document()]), {members[1].id: traffic(0.1, requests=3000)}, 0.62)
 
-    assert figures(built)[0][1].endswith(f" · {members[1].name} has 83 % of them")
+    assert figures(built)[0][1].endswith(f" · {members[1].name} has 83% of them")
 
 
 def test_an_export_has_the_measured_effect_of_findings_on_prefixes_together_and_of_no_others() -> None:
@@ -320,7 +320,7 @@ def test_an_export_has_the_measured_effect_of_findings_on_prefixes_together_and_
     text = to_markdown(findings_report(shown))
 
     assert text.count("**Effect, measured:** ") == 1
-    assert "Prefix hit rate 10 %; rest of their pools 60 %. 40.0 k tokens/min recomputed (estimate)." in text
+    assert "Prefix hit rate 10%; rest of their pools 60%. 40.0 k tokens/min recomputed (estimate)." in text
     assert "Effect, measured" not in to_markdown(findings_report(replace(shown, traffic={})))
 
 
@@ -329,5 +329,5 @@ def test_the_rest_of_a_pool_has_its_spread_and_the_replica_that_decides_its_rate
     used = with_traffic(built, {"chat-01": 0.1, "chat-02": traffic(0.5, requests=3_000)}, 0.6)
     (table,) = (each for each in effect_section(used, [finding(used, ["chat-01"])]).blocks if isinstance(each, Table))
 
-    assert [cell.text for cell in table.rows[0]] == ["Prefix hit rate", "10 %", "52 %"]
-    assert table.rows[0][2].note == "50 % to 60 %, chat-02 has 83 % of the tokens"
+    assert [cell.text for cell in table.rows[0]] == ["Prefix hit rate", "10%", "52%"]
+    assert table.rows[0][2].note == "50% to 60%, chat-02 has 83% of the tokens"

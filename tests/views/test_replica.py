@@ -383,7 +383,7 @@ def test_traffic_is_shown_by_dp_rank_with_what_was_not_counted() -> None:
 
     section = part(replica_report(used, "http://chat-01:8000"), "traffic")
 
-    assert [row[1].text for row in tables_of([section])[0].rows] == ["62 %", "not counted"]
+    assert [row[1].text for row in tables_of([section])[0].rows] == ["62%", "not counted"]
     assert "Not counted. DP rank 1: hits rose by more than queries." in text_of(section)
 
 
@@ -394,8 +394,8 @@ def test_a_replica_is_shown_beside_the_rest_of_its_pool_and_named_where_it_decid
     lone, many = (replica_report(used, f"http://chat-0{number}:8000") for number in (4, 1))
 
     assert NO_TRAFFIC in text_of(part(lone, "traffic"))
-    assert "67 % of the prompt tokens of chat. Prefix hit rate: 10 %, rest of the pool 60 %." in text_of(many)
-    assert "67 % of the queried tokens of its pool" in text_of(many)
+    assert "67% of the prompt tokens of chat. Prefix hit rate: 10%, rest of the pool 60%." in text_of(many)
+    assert "67% of the queried tokens of its pool" in text_of(many)
     assert "queried tokens of its pool" not in text_of(replica_report(used, "http://chat-02:8000"))
 
 
@@ -410,6 +410,6 @@ def test_the_summary_of_a_replica_has_its_hit_rate_and_why_it_has_none() -> None
         shown = next(each for each in every if each.label == "Prefix hit rate")
         return shown.value, shown.note
 
-    assert figure(used, "chat-01") == ("62 %", "rest of the pool 0 %")
-    assert figure(used, "odd") == ("0 %", "caching off")
+    assert figure(used, "chat-01") == ("62%", "rest of the pool 0%")
+    assert figure(used, "odd") == ("0%", "caching off")
     assert figure(few, "chat-01") == ("unknown", "not enough traffic")

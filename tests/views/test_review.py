@@ -150,11 +150,11 @@ def test_pools_are_listed_with_their_hit_rates_the_lowest_first() -> None:
     (table,) = tables_of([shown])
 
     assert [(row[0].text, row[1].text) for row in table.rows[:3]] == [
-        ("gemma-27b", "10 %"),
-        ("chat-70b", "62 %"),
+        ("gemma-27b", "10%"),
+        ("chat-70b", "62%"),
         ("deepseek-v3/decode", "not read twice yet"),
     ]
-    assert "Prefix hit rate: 45 %. 6.8 M of 15.0 M prompt tokens in 15 min." in text_of(shown)
+    assert "Prefix hit rate: 45%. 6.8 M of 15.0 M prompt tokens in 15 min." in text_of(shown)
     assert "Prefix hit rates: traffic is off (option traffic)." in text_of(unread)
     assert not tables_of([unread])
 

@@ -104,15 +104,15 @@ def test_hit_rates_are_lines_below_the_cohorts_with_gaps_where_nothing_was_recor
     assert (cohorts.label, rates.rate_of, rates.highest) == (CHAT, CHAT, 1_000)
     assert middles == [("A (0.32.0)", [(0, 1, 600), (2, 3, 700)]), ("B (0.32.0)", [(0, 1, 0)])]
     assert [each.lines for each in rates.moments] == [
-        ("A (0.32.0): 60 %", "B (0.32.0): 0 %"),
+        ("A (0.32.0): 60%", "B (0.32.0): 0%"),
         ("B (0.32.0): not enough traffic",),
-        ("A (0.32.0): 70 %",),
+        ("A (0.32.0): 70%",),
     ]
     assert rows(blocks[-1]) == [
-        (CHAT, "A (0.32.0)", "65 %", "60 %", "70 %", "70 %", "1.2 M"),
-        (CHAT, "B (0.32.0)", "< 1 %", "0 %", "0 %", "not enough traffic", "602.0 k"),
+        (CHAT, "A (0.32.0)", "65%", "60%", "70%", "70%", "1.2 M"),
+        (CHAT, "B (0.32.0)", "< 1%", "0%", "0%", "not enough traffic", "602.0 k"),
     ]
-    assert timeline_report(story(), blocks, None).lead == "Replicas and prefix hit rate (0 to 100 %) per cohort."
+    assert timeline_report(story(), blocks, None).lead == "Replicas and prefix hit rate (0 to 100%) per cohort."
 
 
 def test_documents_of_one_cohort_have_one_rate_of_their_sums() -> None:
@@ -123,7 +123,7 @@ def test_documents_of_one_cohort_have_one_rate_of_their_sums() -> None:
     used = [*sums(cohort.document, traffic(0.5)), *sums("other", traffic(0.7)), *sums("unknown", traffic(0.9))]
     blocks = pool_blocks(fleet, Timeline(DAY, (group(cohort.document, 3),)), [CHAT], HERE, traffic=used)
 
-    assert chart_of(blocks).lanes[1].moments[0].lines == ("A (0.31.0): 60 %",)
+    assert chart_of(blocks).lanes[1].moments[0].lines == ("A (0.31.0): 60%",)
 
 
 def test_a_pool_without_enough_traffic_says_so_in_place_of_lines() -> None:

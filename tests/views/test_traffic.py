@@ -23,8 +23,8 @@ def shown(*rows: TrafficRow) -> Table:
 @pytest.mark.parametrize(
     ("used", "is_off", "text"),
     [
-        (traffic(0.62), False, "62 %"),
-        (traffic(0.0), True, "0 %, caching off"),
+        (traffic(0.62), False, "62%"),
+        (traffic(0.0), True, "0%, caching off"),
         (traffic(0.0, requests=3), True, "caching off"),
         (Traffic(), False, "not read twice yet"),
         (traffic(0.62, requests=3), False, "not enough traffic"),
@@ -59,7 +59,7 @@ def test_rates_of_a_connector_have_a_column_where_one_was_asked() -> None:
     silent = TrafficRow("C", traffic(0.5))
     every = shown(asked, unused, few, silent)
 
-    assert [row[-1].text for row in every.rows] == ["20 %", "not used", "not enough traffic", "unsupported"]
+    assert [row[-1].text for row in every.rows] == ["20%", "not used", "not enough traffic", "unsupported"]
     assert cell(asked, "External hit rate").value == 0.2
     assert "External hit rate" not in [each.title for each in shown(TrafficRow("A", traffic(0.5))).columns]
 
@@ -82,8 +82,8 @@ def test_a_cohort_has_its_share_of_the_prompts_and_the_spread_of_its_replicas() 
 
     assert row.spread == pytest.approx((0.1, 0.6))
     assert row.share == pytest.approx(2 / 3)
-    assert cell(row, "Prefix hit rate")[:1] == ("35 %",)
-    assert cell(row, "Prefix hit rate").note == "10 % to 60 %"
+    assert cell(row, "Prefix hit rate")[:1] == ("35%",)
+    assert cell(row, "Prefix hit rate").note == "10% to 60%"
     assert shown(row).note.startswith("Traffic of the last 15 min")
 
 
@@ -101,7 +101,7 @@ def test_a_replica_that_decides_the_rate_of_its_cohort_is_named() -> None:
     built = with_traffic(fleet(members, [document()]), {members[0].id: traffic(0.5, requests=100_000)}, 0.5)
     row = traffic_of(built, "A", "chat", [each.id for each in members])
 
-    assert cell(row, "Prefix hit rate").note == f"{members[0].name} has 99 % of the tokens"
+    assert cell(row, "Prefix hit rate").note == f"{members[0].name} has 99% of the tokens"
     assert not cell(traffic_of(built, "B", "chat", [each.id for each in members[:2]]), "Prefix hit rate").note
     assert not cell(traffic_of(built, "C", "chat", [each.id for each in members[1:]]), "Prefix hit rate").note
 
@@ -114,7 +114,7 @@ def test_the_rate_of_a_cohort_says_what_was_not_counted_of_it() -> None:
     }
     row = traffic_of(with_traffic(fleet(members, [document()]), lies, 0.5), "A", "chat", [each.id for each in members])
 
-    assert cell(row, "Prefix hit rate").text == "50 %"
+    assert cell(row, "Prefix hit rate").text == "50%"
     assert cell(row, "Prefix hit rate").hint == (
         "300.0 k of 600.0 k prompt tokens in 15 min. Not counted: hits is '-0', expected 0 to 9; "
         "hits is '-1', expected 0 to 9; hits is '-2', expected 0 to 9."

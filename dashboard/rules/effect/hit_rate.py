@@ -19,7 +19,7 @@ SAME_SETTINGS = "Most replicas have the settings of the last day. Other causes: 
 
 
 def shares(numbers: Sequence[float]) -> Piece:
-    """Return the range of some shares: `0 % to 3 %`."""
+    """Return the range of some shares: `0% to 3%`."""
     return value(" to ".join(dict.fromkeys((share(min(numbers)), share(max(numbers))))))
 
 
@@ -64,7 +64,7 @@ def pool_hit_rate_fell(pool: PoolSubject, *, left: float = 0.5) -> Iterator[Draf
     """Replicas of a pool find far fewer prompt tokens in their prefix caches than in the last day.
 
     The rule compares hit tokens / queried tokens of one window with those of the last day, as the history has them. At
-    most `left` of a rate of 10 % or more is left. It names the settings that most replicas changed: those that differ
+    most `left` of a rate of 10% or more is left. It names the settings that most replicas changed: those that differ
     from the settings with most traffic in the last day.
     """
     symptom = pool.symptoms.get(POOL_HIT_RATE, {}).get(pool.name)
@@ -112,7 +112,7 @@ def _changed(pool: PoolSubject) -> list[str] | None:
 def _external(found: Sequence[Symptom]) -> Text:
     others = shares([each.others for each in found])
     return write(
-        "External hit rate ", value("0 %"), "; the rest of the pool ", others, f", in {duration(found[0].seconds)}."
+        "External hit rate ", value("0%"), "; the rest of the pool ", others, f", in {duration(found[0].seconds)}."
     )
 
 
@@ -131,7 +131,7 @@ OUTSIDE = Words(
 def store_is_never_hit(pool: PoolSubject) -> Iterator[Draft | UnevaluatedReplicas]:
     """Replicas find nothing in the KV store of their pool while the others do.
 
-    In one window a replica asked its connector for 10,000 tokens or more and got none, where the others found 5 % or
+    In one window a replica asked its connector for 10,000 tokens or more and got none, where the others found 5% or
     more of theirs. A finding begins when a whole window shows it and ends when a whole window does not.
     """
     found = pool.symptoms.get(EXTERNAL, {})

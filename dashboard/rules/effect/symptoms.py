@@ -28,7 +28,7 @@ SMALL = 0.1  # of what an engine counts: peers with less do not do so
 LEAST_EXTERNAL = 0.05  # hit rate of the others from which a store is used
 LEAST_USUAL = 0.1  # hit rate of the last day that can fall
 LEAST_DAY = 6 * 3600  # seconds of the last day that have to be recorded: a shorter time may be one workload
-# Of normally distributed rates 0.3 % are further from the median: 3 standard deviations, of which MAD is 1 / 1.4826.
+# Of normally distributed rates 0.3% are further from the median: 3 standard deviations, of which MAD is 1 / 1.4826.
 FAR = 3 * 1.4826
 PERCENT = 100
 

@@ -62,7 +62,7 @@ def test_a_grid_has_hit_rates_as_the_table_does_and_why_one_is_missing() -> None
     grid = open_page(used, "replicas", columns="Prefix hit rate,Requests/min").dataframe[0].value
 
     rates = dict(zip(grid["Replica"], grid["Prefix hit rate"], strict=True))
-    assert [rates[f"chat-{number}"] for number in (7, 8, 9)] == ["62 %", "not enough traffic", "not read twice yet"]
+    assert [rates[f"chat-{number}"] for number in (7, 8, 9)] == ["62%", "not enough traffic", "not read twice yet"]
     assert dict(zip(grid["Replica"], grid["Requests/min"], strict=True))["chat-7"] == "20"
 
 

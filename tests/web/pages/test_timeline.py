@@ -152,7 +152,7 @@ def test_recorded_traffic_is_a_lane_of_hit_rates_below_the_cohorts_of_its_pool(f
 
     (drawn,) = charts(app)
     assert drawn["html"].count("Prefix hit rate") >= 1
-    assert "A (0.32.0): 62 %" in drawn["html"]
+    assert "A (0.32.0): 62%" in drawn["html"]
     assert "Prefix hit rate over time" in html(app)
 
 
