@@ -85,7 +85,7 @@ def test_new_cohorts_have_the_letters_a_to_z_and_then_aa() -> None:
 
 def test_the_colours_of_letters_repeat() -> None:
     assert [colour(each) for each in "ABCDEFG"] == [*range(COHORT_COLOURS), 0]
-    assert colour("AA") == 26% COHORT_COLOURS
+    assert colour("AA") == 26 % COHORT_COLOURS
 
 
 SEVEN = {f"gone {each}": each for each in "ABCDEFG"}

@@ -19,7 +19,7 @@ def lines(checked: Fleet) -> list[str]:
 
 
 def test_special_characters_are_escaped_as_github_reads_them() -> None:
-    assert command("error", "a:b,c%", "90%, d: e\r\nf") == "::error title=a%3Ab%2Cc%25::90 %25, d: e%0Af"
+    assert command("error", "a:b,c%", "90 %, d: e\r\nf") == "::error title=a%3Ab%2Cc%25::90 %25, d: e%0Af"
 
 
 def test_coverage_rule_errors_unused_options_and_suppressions_have_a_line() -> None:

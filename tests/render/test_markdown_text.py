@@ -51,7 +51,7 @@ def read(markdown: str) -> tuple[str, set[str]]:
         ("1) a", "1\\) a"),
         (":--", "\\:--"),
         ("     a", "a"),
-        ("-18% of 1.5 GiB - so --block-size (a) > b.", "-18% of 1.5 GiB - so --block-size (a) > b."),
+        ("-18 % of 1.5 GiB - so --block-size (a) > b.", "-18 % of 1.5 GiB - so --block-size (a) > b."),
         ("a\nb\x1b\u202e", "a b��"),
         ("plain words", "plain words"),
     ],
