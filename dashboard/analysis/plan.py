@@ -4,9 +4,10 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from operator import attrgetter
 from typing import NamedTuple
 
-from dashboard.analysis.assembly import Fleet, by_pool, has_same_findings
+from dashboard.analysis.assembly import Fleet, by_pool
 from dashboard.analysis.causes import Cause, Fix, Plan
 from dashboard.analysis.patch import ChangeGroup, patch_of
 from dashboard.analysis.whatif import change_of_tokens, known_effect, restarted_fleet
@@ -14,7 +15,7 @@ from dashboard.analysis.whatif.after import VERSION, PoolRestart, document_after
 from dashboard.compare.encoding import lookup_value
 from dashboard.compare.equality import NOT_SET
 from dashboard.compare.sharing_counts import count_sharing
-from dashboard.fleet import Document, Replica, Setting, SettingChange, SettingValue
+from dashboard.fleet import Document, Replica, Setting, SettingChange, SettingValue, has_same_content
 from dashboard.rules.apply_method import ApplyMethod, apply_methods
 from dashboard.rules.capacity.graphs import are_derived_sizes
 from dashboard.rules.catalogue import BY_ID
@@ -74,9 +75,9 @@ class _Prediction(NamedTuple):
 
 
 def planned(fleet: Fleet, before: Fleet | None = None) -> Fleet:
-    """Return the fleet with its fix plan: that of `before`, if only what was counted changed since."""
-    is_same = before is not None and before.polled_at is not None and has_same_findings(fleet, before)
-    return replace(fleet, plan=plan_of(before if is_same and before else fleet))
+    """Return the fleet with its fix plan: the causes of `before`, if only what traffic shows changed since."""
+    is_same = before is not None and before.polled_at is not None and _has_same_causes(fleet, before)
+    return replace(fleet, plan=_made(fleet, plan_of(before) if is_same and before else None))
 
 
 def plan_of(fleet: Fleet) -> Plan:
@@ -88,21 +89,46 @@ def plan_of(fleet: Fleet) -> Plan:
     return plan
 
 
+def _has_same_causes(fleet: Fleet, before: Fleet) -> bool:
+    names = ("policy", "ignored", "routers", "inspection.domains", "inspection.rollouts")
+    is_same = all(attrgetter(name)(fleet) == attrgetter(name)(before) for name in names)
+    return (
+        is_same
+        and _without_effects(fleet) == _without_effects(before)
+        and has_same_content(fleet.replicas, before.replicas)
+    )
+
+
+def _without_effects(fleet: Fleet) -> list[Finding]:
+    return [each for each in fleet.inspection.findings if not each.is_effect]
+
+
 def suppressed_of(fleet: Fleet, key: str) -> list[Finding]:
     """Return the suppressed findings that would make the cause with this key."""
     found = fleet.inspection.suppressed
     return [each for each in found if key in (each.rule, "+".join(_paths(_ways(fleet, each))))]
 
 
-def _made(fleet: Fleet) -> Plan:
+def _made(fleet: Fleet, known: Plan | None = None) -> Plan:
     """Make the plan: of equally bad causes first those that let more replicas share per restart.
 
-    A finding belongs to each cause that ends it. A cause whose findings all end with others is left out. What traffic
-    shows is no cause where another finding explains it, else the last of its severity.
+    What traffic shows is no cause where another finding explains it, else the last of its severity. The other causes
+    are those of the `known` plan.
     """
     if fleet.polled_at is None:
         return Plan()
-    active = {each.id: each for each in fleet.inspection.findings}
+    found = fleet.inspection.findings
+    causes = _causes(fleet) if known is None else [each for each in known.causes if not each.findings[0].is_effect]
+    causes += _actions(each for each in found if each.is_effect and not _is_explained(each, found))
+    return Plan(tuple(sorted(causes, key=_place)))
+
+
+def _causes(fleet: Fleet) -> list[Cause]:
+    """Return the causes of all findings but those on traffic.
+
+    A finding belongs to each cause that ends it. A cause whose findings all end with others is left out.
+    """
+    active = {each.id: each for each in _without_effects(fleet)}
     proposals, parts = _proposals(fleet), _parts(fleet)
     changes = {
         (paths, number): _change_of(fleet, parts, proposal.at(number), proposal.findings)
@@ -119,9 +145,7 @@ def _made(fleet: Fleet) -> Plan:
             causes.append(Cause("+".join(paths), ended, tuple(_fix(fleet, *each) for each in own)))
     kept = _needed(causes)
     left = active.keys() - {each.id for cause in kept for each in cause.findings}
-    left -= {each.id for each in active.values() if each.is_effect and _is_explained(each, active.values())}
-    kept += _actions(each for each in active.values() if each.id in left)
-    return Plan(tuple(sorted(kept, key=_place)))
+    return [*kept, *_actions(each for each in active.values() if each.id in left)]
 
 
 def _is_explained(effect: Finding, findings: Iterable[Finding]) -> bool:
@@ -160,7 +184,7 @@ def _proposals(fleet: Fleet) -> Mapping[tuple[str, ...], _Proposal]:
     """Return what the remedies of findings set, by the settings of the recommended way. Equal ones are one."""
     found: dict[tuple[str, ...], _Proposal] = {}
     members = by_pool(fleet.replicas)
-    for finding in fleet.inspection.findings:
+    for finding in _without_effects(fleet):
         ways = _ways(fleet, finding)
         if not ways:
             continue
@@ -225,7 +249,7 @@ def _parts(fleet: Fleet) -> list[_PoolGroup]:
             both = set().union(*(together[pool] for pool in outcome.pools if pool in together))
             together |= dict.fromkeys(both, both)
     replicas, found = by_pool(fleet.replicas), defaultdict(list)
-    for finding in fleet.inspection.findings:
+    for finding in _without_effects(fleet):
         for pool in () if finding.is_effect else finding.pools:
             found[pool].append(finding)
     parts = []

@@ -7,7 +7,7 @@ from typing import Any
 
 from dashboard.analysis.assembly import Fleet, assemble, inspected
 from dashboard.analysis.flapping import Watch
-from dashboard.analysis.plan import plan_of
+from dashboard.analysis.plan import plan_of, planned
 from dashboard.analysis.symptoms import SymptomWatch, with_symptoms
 from dashboard.fleet.history import RecentEvents, Symptom, UsualTraffic
 from dashboard.fleet.traffic import Traffic
@@ -242,3 +242,13 @@ def test_what_no_finding_explains_is_the_last_action_of_its_severity() -> None:
     assert all(
         not one.is_effect for cause in plan_of(read).causes for fix in cause.fixes for one in (*fix.fixed, *fix.new)
     )
+
+
+def test_what_traffic_shows_changes_no_other_cause_of_the_fix_plan() -> None:
+    settings = {"settings": {"scheduler_config.max_num_seqs": 8}, "usual": {"scheduler_config.max_num_seqs": 16}}
+    before, after = planned(shown(pool(620_000, **settings))), shown(pool(0, **settings))
+    known, own = plan_of(before).causes, plan_of(planned(after, before)).causes
+
+    assert own == plan_of(after).causes
+    assert [each.key for each in own if not any(each is one for one in known)] == ["EF-01"]
+    assert len(own) == len(known) + 1
