@@ -245,8 +245,9 @@ def test_what_no_finding_explains_is_the_last_action_of_its_severity() -> None:
 
 
 def test_what_traffic_shows_changes_no_other_cause_of_the_fix_plan() -> None:
-    settings = {"settings": {"scheduler_config.max_num_seqs": 8}, "usual": {"scheduler_config.max_num_seqs": 16}}
-    before, after = planned(shown(pool(620_000, **settings))), shown(pool(0, **settings))
+    seats = "scheduler_config.max_num_seqs"
+    low_rate, usual_rate = (shown(pool(hits, settings={seats: 8}, usual={seats: 16})) for hits in (0, 620_000))
+    before, after = planned(usual_rate), low_rate
     known, own = plan_of(before).causes, plan_of(planned(after, before)).causes
 
     assert own == plan_of(after).causes
