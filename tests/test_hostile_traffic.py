@@ -67,7 +67,7 @@ LIES: Mapping[str, tuple[bytes, str]] = {
         f"hits {value}": (page({**AFTER, "hits": value}), f"{HITS} is {value!r}, {EXPECTED}")
         for value in ("NaN", "+Inf", "-Inf", "-1", "1e308", "0x10", "1_000", "True", '""', PAYLOAD)
     },
-    "everything NaN": (page(dict.fromkeys(METRICS, "NaN")), f"{METRICS['running']} is 'NaN', {EXPECTED}"),
+    "everything NaN": (page(dict.fromkeys(METRICS, "NaN")), f"{METRICS['waiting']} is 'NaN', {EXPECTED}"),
     "queries NaN": (page({**AFTER, "queries": "NaN"}), f"{METRICS['queries']} is 'NaN', {EXPECTED}"),
     "requests negative": (page({**AFTER, "requests": -5}), f"{METRICS['requests']} is '-5', {EXPECTED}"),
     "hits above queries": (page({**AFTER, "hits": 500_000}), "hits rose by more than queries"),

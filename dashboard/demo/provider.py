@@ -81,7 +81,7 @@ def _answer(
 ) -> dict[str, Any]:
     """Return the answer for one engine of the server, in the schema's order."""
     config = server["vllm_config"]
-    rank = _slot(engine, "rank")
+    rank, is_async = _slot(engine, "rank"), config["scheduler_config"]["async_scheduling"]
     return {
         **seed,
         "kv_cache": {**seed["kv_cache"], "num_gpu_blocks": _slot(engine, "num_gpu_blocks")},
@@ -95,7 +95,8 @@ def _answer(
             "started_at": "<<started_iso>>",
             "data_parallel_rank": rank,
             "engines": [_engine(configuration, config, seed, each) for each in range(configuration.ranks_per_server)],
-            "scheduling": _scheduling(config),
+            # vllm/config/vllm.py, max_concurrent_batches: without pipeline parallelism.
+            "scheduling": {"concurrent_batches": 2 if is_async else 1, "async_scheduling": is_async},
             "prefix_hashing": _prefix_hashing(configuration, config["cache_config"]),
             "kv_events": _kv_events(config["kv_events_config"]),
             "kv_transfer": _kv_transfer(configuration, config),
@@ -159,12 +160,6 @@ def _arguments(configuration: Configuration, environment: Mapping[str, Any]) -> 
     opening = ["VLLM_PLUGINS", *(["VLLM_SERVER_DEV_MODE"] if environment.get("VLLM_SERVER_DEV_MODE") else [])]
     for name in dict.fromkeys((*opening, *dict(configuration.environment))):
         yield {"argument": name, "source": "environment"}
-
-
-def _scheduling(config: Mapping[str, Any]) -> dict[str, Any]:
-    is_async = config["scheduler_config"]["async_scheduling"]
-    # vllm/config/vllm.py, max_concurrent_batches: without pipeline parallelism.
-    return {"concurrent_batches": 2 if is_async else 1, "async_scheduling": is_async}
 
 
 def _prefix_hashing(configuration: Configuration, cache: Mapping[str, Any]) -> dict[str, Any]:

@@ -51,14 +51,13 @@ class EngineCounts(NamedTuple):
     prefill_seconds: float | None = None
     prefills: float | None = None
     computed_tokens: float | None = None
-    running: float | None = None
     waiting: float | None = None
     kv_usage: float | None = None
     counted_from: float | None = None
     refused: tuple[str, ...] = ()
 
 
-COUNTERS = EngineCounts._fields[: EngineCounts._fields.index("running")]
+COUNTERS = EngineCounts._fields[: EngineCounts._fields.index("waiting")]
 _counters = attrgetter(*COUNTERS)
 GAUGES = ("waiting", "kv_usage")  # of which a window keeps the most
 

@@ -372,10 +372,7 @@ def _with_notes(fleet: Fleet, found: DiscoveryResult, warnings: str) -> Fleet:
 
 def _numbered(fleet: Fleet, before: Fleet) -> Fleet:
     """Return a fleet with its generation: it grows when a page changes."""
-    if before.polled_at is not None and has_same_findings(fleet, before) and _has_same_traffic(fleet, before):
+    is_same_traffic = fleet.traffic == before.traffic and fleet.recorded_traffic == before.recorded_traffic
+    if before.polled_at is not None and is_same_traffic and has_same_findings(fleet, before):
         return replace(fleet, generation=before.generation, since=before.since)
     return replace(fleet, generation=before.generation + 1)
-
-
-def _has_same_traffic(fleet: Fleet, before: Fleet) -> bool:
-    return fleet.traffic == before.traffic and fleet.recorded_traffic == before.recorded_traffic

@@ -21,7 +21,6 @@ MOST_SHOWN = 40  # bytes of a value that is refused
 ENGINE = re.compile(rb'(?:^|,)engine="(\d{1,4})"')
 # The metric of each field, in the order of a page.
 METRICS = {
-    "running": "vllm:num_requests_running",
     "waiting": "vllm:num_requests_waiting",
     "kv_usage": "vllm:kv_cache_usage_perc",
     "queries": "vllm:prefix_cache_queries_total",

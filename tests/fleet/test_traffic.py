@@ -126,7 +126,7 @@ def test_a_counter_that_is_listed_after_the_first_request_began_at_0() -> None:
 
 def test_counters_that_were_all_missing_or_refused_at_first_are_unknown() -> None:
     second = EngineCounts(queries=70, hits=60, requests=5)
-    assert _window((0, EngineCounts(running=1)), (60, second)).traffic() == Traffic(60)
+    assert _window((0, EngineCounts(waiting=1)), (60, second)).traffic() == Traffic(60, waiting=1)
     refused = EngineCounts(queries=10, hits=5, refused=("requests is 'NaN'",))
     assert _window((0, refused), (60, second)).traffic() == Traffic(60, queries=60, hits=55, refused=refused.refused)
 

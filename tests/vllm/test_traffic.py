@@ -110,7 +110,7 @@ def test_a_page_with_series_that_no_server_can_have_is_refused_as_a_whole(lines:
 
 
 def test_a_name_that_is_missing_is_not_zero() -> None:
-    assert read_counts(b'vllm:num_requests_running{engine="3"} 2 1795780277000\n') == {3: EngineCounts(running=2.0)}
+    assert read_counts(b'vllm:num_requests_waiting{engine="3"} 2 1795780277000\n') == {3: EngineCounts(waiting=2.0)}
 
 
 def test_a_page_without_these_lines_has_no_engines() -> None:

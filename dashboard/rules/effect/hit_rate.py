@@ -1,6 +1,7 @@
 """EF-01, EF-04 and EF-05: hit rates of the prefix cache and of stores."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from dashboard.compare.encoding import lookup_value
 from dashboard.fleet.formatting import duration, share, shortlist
@@ -23,13 +24,13 @@ def shares(numbers: Sequence[float]) -> Piece:
     return value(" to ".join(dict.fromkeys((share(min(numbers)), share(max(numbers))))))
 
 
-def _low(found: Sequence[Symptom]) -> Text:
+def _low(noun: str, found: Sequence[Symptom]) -> Text:
     own, others = shares([each.own for each in found]), shares([each.others for each in found])
-    return write("Prefix hit rate ", own, "; the rest of the pool ", others, f", in {duration(found[0].seconds)}.")
+    return write(f"{noun} ", own, "; the rest of the pool ", others, f", in {duration(found[0].seconds)}.")
 
 
 LOW = Words(
-    _low,
+    partial(_low, "Prefix hit rate"),
     # what other hashes, an unused or an emptied cache cause, or a smaller one
     causes=("RT-", "BL-", "ID-12", "CP-01", "CP-11"),
     impact="Each miss is computed again.",
@@ -109,15 +110,8 @@ def _changed(pool: PoolSubject) -> list[str] | None:
     ]
 
 
-def _external(found: Sequence[Symptom]) -> Text:
-    others = shares([each.others for each in found])
-    return write(
-        "External hit rate ", value("0%"), "; the rest of the pool ", others, f", in {duration(found[0].seconds)}."
-    )
-
-
 OUTSIDE = Words(
-    _external,
+    partial(_low, "External hit rate"),
     # what other keys, another store or an unused one cause
     causes=("SH-", "RT-", "PD-09", "ID-09", "BL-"),
     impact="It computes again what the store has.",

@@ -4,8 +4,9 @@ A symptom begins where a whole window shows it. `analysis/symptoms.py` keeps it 
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cached_property
+from operator import attrgetter
 from statistics import median
 
 from dashboard.fleet import Replica
@@ -118,16 +119,13 @@ def _rest_rate(pool: PoolTraffic, replica: str) -> float:
 def without_requests(pool: PoolTraffic, *, requests: int) -> Mapping[str, Numbers]:
     """Return the replicas without any request, where each of the others had at least so many on average."""
     awake = {key: own for key, own in pool.replicas.items() if own.requests is not None and key not in pool.asleep}
-    idle = {key for key, own in awake.items() if not any(_of_requests(own))}
+    # Also a request that did not end within the window raises one of these.
+    raised = attrgetter("requests", "prompt_tokens", "queries", "waiting", "kv_usage")
+    idle = {key for key, own in awake.items() if not any(raised(own))}
     if not idle or len(idle) == len(awake):
         return {}
     each = sum(own.requests or 0 for own in awake.values()) / (len(awake) - len(idle))
     return dict.fromkeys(idle, (0.0, each, None)) if each >= requests else {}
-
-
-def _of_requests(own: Traffic) -> Sequence[float | None]:
-    """Return what a request raises: also one that did not end within the window."""
-    return own.requests, own.prompt_tokens, own.queries, own.waiting, own.kv_usage
 
 
 def busier(pool: PoolTraffic, name: str, *, least: int) -> Mapping[str, Numbers]:
