@@ -9,9 +9,8 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.causes import Fix
 from dashboard.analysis.plan import plan_of
 from dashboard.config import Options
-from dashboard.demo import default_fleet, in_thread, targets
+from dashboard.demo import default_fleet, demo_options, in_thread, targets
 from dashboard.demo.describe import Behaviour
-from dashboard.demo.options import demo_options
 from dashboard.demo.server import DemoServer
 from dashboard.fleet import Target
 from dashboard.service import poll_once

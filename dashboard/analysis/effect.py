@@ -39,10 +39,10 @@ class Effect(NamedTuple):
     @property
     def avoidable_tokens(self) -> float | None:
         """Return an estimate of the tokens per minute that were computed and need not have been; None without one."""
-        lost = self._lost_share
-        if lost is None or self.affected.queries is None:
+        own, other, queries = self.affected.hit_rate, self.rest.hit_rate, self.affected.queries
+        if own is None or other is None or queries is None:
             return None
-        return self.affected.queries * lost * MINUTE / self.affected.seconds
+        return queries * max(0.0, other - own) * MINUTE / self.affected.seconds
 
     @property
     def avoidable_seconds(self) -> float | None:
@@ -58,11 +58,6 @@ class Effect(NamedTuple):
             return "No other replica of the pool to compare with."
         parts = (("These replicas", self.affected), ("Rest of the pool", self.rest))
         return " ".join(f"{name}: {why}" for name, traffic in parts if (why := missing_rate(traffic)))
-
-    @property
-    def _lost_share(self) -> float | None:
-        own, other = self.affected.hit_rate, self.rest.hit_rate
-        return None if own is None or other is None else max(0.0, other - own)
 
 
 def effect_of(fleet: Fleet, pool: str, replicas: Collection[str]) -> Effect:

@@ -2,9 +2,8 @@
 
 from dashboard.demo.arguments import changed, read_changes
 from dashboard.demo.describe import DemoReplica, targets
-from dashboard.demo.options import demo_options
 from dashboard.demo.server import DemoServer, Restart, in_thread, running
-from dashboard.demo.story import default_fleet
+from dashboard.demo.story import default_fleet, demo_options
 
 __all__ = [
     "DemoReplica",

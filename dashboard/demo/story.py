@@ -1,7 +1,8 @@
-"""The simulated fleet: five pools with findings."""
+"""The simulated fleet: five pools with findings, and its options: what pools share, and suppressed findings."""
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import date, timedelta
 from itertools import count, islice
 from typing import Any
 
@@ -86,6 +87,7 @@ SHORT_RANK = 5
 FORGOTTEN_BYTES = 6_170_000_000
 UPGRADED = 4  # of the pool in an upgrade
 API_KEY = "demo-key"
+SUPPRESSED_FOR = timedelta(days=30)
 
 CHAT_SETTINGS: Settings = {
     "model_config.max_model_len": 65_536,
@@ -281,3 +283,31 @@ def _settings(*parts: Settings) -> tuple[tuple[str, Value], ...]:
     for part in parts:
         merged |= part
     return tuple(merged.items())
+
+
+def demo_options(today: date) -> dict[str, Any]:
+    """Return the keys `pools` and `suppress` of the options."""
+    return {
+        "pools": {
+            "*chat-70b": {"router": "prefix-hash", "expects": {"hash_algorithm": "sha256_cbor"}},
+            "*gemma-27b": {"router": "approximate"},
+            "*deepseek-v3/decode": {"router": "prefix-hash"},
+            "*deepseek-v3/prefill": {"router": "none"},  # decode ranks are chosen by prefix, prefill replicas by load
+        },
+        "suppress": [
+            {
+                "rule": "CO-14",
+                "pool": "*deepseek-v3/*",
+                "owner": "platform team",
+                "reason": "A network policy lets only the dashboard reach these ports.",
+                "until": str(today + SUPPRESSED_FOR),
+            },
+            {
+                "rule": "RT-13",
+                "pool": "*gemma-27b",
+                "owner": "inference team",
+                "reason": "One replica runs without the prefix cache for a month, to compare latencies.",
+                "until": str(today + SUPPRESSED_FOR),
+            },
+        ],
+    }

@@ -233,25 +233,23 @@ def missing_word(traffic: Traffic) -> str:
     """Return why some traffic has no prefix hit rate in few words; empty where it has one."""
     if traffic.hit_rate is not None:
         return ""
-    if traffic.refused and (traffic.queries is None or traffic.requests is None):
+    is_unknown = traffic.queries is None or traffic.requests is None
+    if is_unknown and traffic.refused:
         return "not counted"
     if not traffic.seconds:
         return "not read twice yet"
-    if traffic.queries is None or traffic.requests is None:
-        return "unsupported"
-    return "not enough traffic"
+    return "unsupported" if is_unknown else "not enough traffic"
 
 
 def missing_rate(traffic: Traffic) -> str:
     """Return why some traffic has no prefix hit rate; empty where it has one."""
-    if traffic.hit_rate is not None:
-        return ""
-    if traffic.refused and (traffic.queries is None or traffic.requests is None):
+    word = missing_word(traffic)
+    if word == "not counted":
         return not_counted(traffic)
-    if not traffic.seconds:
-        return "Not read twice yet."
-    if traffic.queries is None or traffic.requests is None:
+    if word == "unsupported":
         return "/metrics has no counters of the prefix cache or of requests."
+    if word != "not enough traffic":
+        return f"{word.capitalize()}." if word else ""
     requests = f"{traffic.requests:,.0f} of {LEAST_REQUESTS} requests"
     tokens = f"{traffic.queries:,.0f} of {LEAST_TOKENS:,} prompt tokens"
     return f"Not enough traffic: {requests} and {tokens} in {duration(traffic.seconds)}."

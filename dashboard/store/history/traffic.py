@@ -44,7 +44,7 @@ class TrafficSums:
         self._sums: dict[tuple[str, str], Traffic] = {}  # by pool and document
 
     def add(self, fleet: Fleet, at: datetime) -> None:
-        """Add what a recorded poll counted; what was added in other five minutes is forgotten: see `write_ended`."""
+        """Add what a recorded poll counted; what was added in other five minutes is forgotten: see `write`."""
         if _begin(at, TICK) != self._since:
             self.clear()
             self._since = _begin(at, TICK)
@@ -58,14 +58,9 @@ class TrafficSums:
             rose = summed(parts)
             self._sums[group] = in_sequence((before, rose)) if before else rose
 
-    def write_ended(self, connection: Connection, at: datetime) -> None:
-        """Record what was added before the five minutes of a time."""
-        if _begin(at, TICK) != self._since:
-            self.write(connection)
-
-    def write(self, connection: Connection) -> None:
-        """Record what was added."""
-        if self._sums:
+    def write(self, connection: Connection, at: datetime | None = None) -> None:
+        """Record what was added; at a poll only if that was before the five minutes of its time."""
+        if self._sums and (at is None or _begin(at, TICK) != self._since):
             rows = [_row(self._since, TICK, storable(pool), key, own) for (pool, key), own in self._sums.items()]
             connection.execute(traffic.insert(), rows)
 

@@ -148,7 +148,7 @@ class _RecordedState:
             self._record_pools(fleet, at)
             self._record_findings(fleet, at)
             last = self._record_poll(fleet, at, due)
-            sums.write_ended(self._connection, at)
+            sums.write(self._connection, at)
             if self._is_shared and (self._before is None or self._before.traffic != fleet.traffic):
                 write_engines(self._connection, fleet.traffic)
         sums.add(fleet, at)
