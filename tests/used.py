@@ -29,7 +29,6 @@ def traffic(rate: float | None = 0.6, *, requests: float = REQUESTS, **more: flo
         "first_token_seconds": prefill + requests * DECODE_SECONDS,
         "first_tokens": requests,
         "prefill_seconds": prefill,
-        "prefills": requests,
         "computed_tokens": computed,
         "waiting": 0.0,
         "kv_usage": 0.4,

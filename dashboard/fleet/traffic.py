@@ -35,7 +35,7 @@ class EngineCounts(NamedTuple):
     """What one engine counted since `counted_from` (seconds since 1970), and its gauges. None: not reported.
 
     `queries` and `hits` are tokens of prompts that were looked up in the prefix cache, and found there; the external
-    ones those of a connector. `first_tokens` and `prefills` are requests, with the seconds that they took together.
+    ones those of a connector. `first_tokens` are requests, with the seconds that they waited together.
     `kv_usage` is a share from 0 to 1. `refused` says which metrics have values that no counter can have.
     """
 
@@ -49,7 +49,6 @@ class EngineCounts(NamedTuple):
     first_token_seconds: float | None = None
     first_tokens: float | None = None
     prefill_seconds: float | None = None
-    prefills: float | None = None
     computed_tokens: float | None = None
     waiting: float | None = None
     kv_usage: float | None = None
@@ -79,7 +78,6 @@ class Traffic(NamedTuple):
     first_token_seconds: float | None = None
     first_tokens: float | None = None
     prefill_seconds: float | None = None
-    prefills: float | None = None
     computed_tokens: float | None = None
     waiting: float | None = None
     kv_usage: float | None = None

@@ -33,7 +33,6 @@ METRICS = {
     "requests": "vllm:request_success_total",
     "first_tokens": "vllm:time_to_first_token_seconds_count",
     "first_token_seconds": "vllm:time_to_first_token_seconds_sum",
-    "prefills": "vllm:request_prefill_time_seconds_count",
     "prefill_seconds": "vllm:request_prefill_time_seconds_sum",
     "computed_tokens": "vllm:request_prefill_kv_computed_tokens_sum",
 }
