@@ -174,18 +174,14 @@ def memory_blocks(fleet: Fleet, slug: str, ranks: Sequence[Any]) -> tuple[Block,
     rows = []
     for part in MemoryPart:
         sizes = own[part] - usual[part], own[part], usual[part]
-        numbers = [number_cell(_gib_text(size), size / GIB) for size in sizes]
+        # One decimal: `5.7`, `−5.7`, and `0.0` without a sign.
+        numbers = [number_cell(f"{size / GIB:z,.1f}".replace("-", "−"), size / GIB) for size in sizes]
         if cause is not None and part is cause.part:
             numbers[0] = numbers[0]._replace(tone=Tone.WARNING)
         rows.append((Cell(capital(part)), *numbers))
     columns = (Column("Part"), *(Column(title, is_number=True, unit="GiB") for title in MEMORY_COLUMNS))
     table = Table(f"memory-{slug}", f"Memory of {name}", columns, tuple(rows))
     return (Paragraph(_cause_text(name, cause)), Columns(((table,), (quiet_paragraph(MEMORY_NOTE),)), MEMORY_WIDTHS))
-
-
-def _gib_text(size: int) -> str:
-    """Write bytes in GiB with one decimal: `5.7`, `−5.7`, and `0.0` without a sign."""
-    return f"{size / GIB:z,.1f}".replace("-", "−")
 
 
 def _cause_text(name: str, cause: MemoryCause | None) -> Text:

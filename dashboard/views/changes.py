@@ -53,9 +53,10 @@ def changes_report(changes: Changes, before: Context, after: Context, between: E
     settings = settings_table(changes.settings.groups, sides)
     replicas, ranks = replicas_table(changes, sides), ranks_table(changes.capacity.ranks, sides)
     findings = tuple(_findings(changes, sides))
+    warnings = tuple(Paragraph(plain(each), Tone.WARNING) for each in text.warnings(changes))
     titles = {"Changed settings": settings, "Changed replicas": replicas, "Changed ranks": ranks}
     parts = (
-        *_warnings(changes),
+        *([Section("warnings", "Warnings", warnings)] if warnings else []),
         *([Section("findings", "Findings", (), findings)] if findings else []),
         *_settings(changes, sides, settings),
         *_replicas(changes, sides, replicas),
@@ -73,11 +74,6 @@ def changes_report(changes: Changes, before: Context, after: Context, between: E
     headline = "; ".join(filter(None, (text.headline(changes), between.words if between else "")))
     lead = " ".join(filter(None, (text.lead(changes), between.lead if between else "")))
     return View("What changed", headline, lead, compared(before, after), parts)
-
-
-def _warnings(changes: Changes) -> Iterator[Section]:
-    if found := text.warnings(changes):
-        yield Section("warnings", "Warnings", tuple(Paragraph(plain(each), Tone.WARNING) for each in found))
 
 
 def _unchanged_text(changes: Changes) -> str:

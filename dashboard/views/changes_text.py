@@ -275,12 +275,6 @@ def restarts_text(group: SettingGroup) -> str:
     return f"{group.restarted:,} of {number:,} restarted{silent}."
 
 
-def spread_text(changes: Changes) -> str:
-    """Return on how many more replicas findings are now: `to 1 more replica`."""
-    replicas = {replica for each in changes.findings.spread for replica in each.spread}
-    return f"to {count(len(replicas), 'more replica')}"
-
-
 def missing_text(pool: PoolCapacityChange) -> str:
     """Return what the sums of a pool leave out: replicas without engine data, ranks without an amount."""
     before, after = _missing(pool.before), _missing(pool.after)
@@ -319,7 +313,10 @@ def _finding_clause(changes: Changes) -> str:
     new, fixed, spread = len(found.unsuppressed), len(found.fixed), len(found.spread)
     parts = [count(new, "new finding")] if new else []
     parts += [f"{fixed:,} fixed" if parts else f"{count(fixed, 'finding')} fixed"] if fixed else []
-    parts += [f"{f'{spread:,}' if parts else count(spread, 'finding')} spread {spread_text(changes)}"] if spread else []
+    if spread:
+        replicas = {replica for each in changes.findings.spread for replica in each.spread}
+        number = f"{spread:,}" if parts else count(spread, "finding")
+        parts.append(f"{number} spread to {count(len(replicas), 'more replica')}")
     return ", ".join(parts or _other_findings(changes))
 
 

@@ -252,7 +252,9 @@ def unknown_hint(fleet: Fleet) -> str:
     """
     read = [each for each in fleet.replicas if each.state is not ReplicaState.DOWN]
     locked = [each for each in fleet.replicas if is_locked(each)]
-    pools = _incomplete_pools(fleet)
+    # In which a rule lacks more than what unreachable replicas would report.
+    unanswered = [each for each in fleet.inspection.outcomes if each.kind is OutcomeKind.SKIPPED or each.silent]
+    pools: set[str | None] = {pool for each in unanswered for pool in each.pools}
     lacking = [
         each
         for each in read
@@ -276,12 +278,6 @@ def _lacks_provider(replica: Replica) -> bool:
 
 def _has_exact_capacity(replica: Replica) -> bool:
     return bool(replica.engines) and all(each.basis not in INEXACT for each in replica.engines)
-
-
-def _incomplete_pools(fleet: Fleet) -> frozenset[str | None]:
-    """Return the pools in which a rule lacks more than what unreachable replicas would report."""
-    lacking = (each for each in fleet.inspection.outcomes if each.kind is OutcomeKind.SKIPPED or each.silent)
-    return frozenset(pool for each in lacking for pool in each.pools)
 
 
 def _names(replicas: Sequence[Replica], fleet: Fleet) -> str:

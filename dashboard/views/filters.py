@@ -55,7 +55,8 @@ def read_search(text: str, keys: Mapping[str, FilterKey]) -> Search:
     words, problems = [], []
     chosen: dict[str, dict[str, None]] = {}
     for part in _PART.finditer(text):
-        key, value = (part["key"] or "").lower(), _value_of(part)
+        key = (part["key"] or "").lower()
+        value = part["bare"] or re.sub(r"\\(.)", r"\1", part["quoted"] or "")
         if not key:
             if value.removesuffix(":").lower() not in keys or not value.endswith(":"):  # a filter that is being typed
                 words.append(value.lower())
@@ -82,10 +83,6 @@ def replace_filters(text: str, key: str, values: Iterable[str]) -> str:
     """Return the text with these values of a key, in place of those that it has."""
     rest = [part.group() for part in _PART.finditer(text) if (part["key"] or "").lower() != key]
     return " ".join([*rest, *(write_filter(key, value) for value in values)])
-
-
-def _value_of(part: re.Match[str]) -> str:
-    return part["bare"] or re.sub(r"\\(.)", r"\1", part["quoted"] or "")
 
 
 def _values(value: str, key: FilterKey) -> list[str]:
