@@ -164,7 +164,7 @@ def _counted(number: int, seconds: float) -> Traffic:
     tokens = float(seconds * 10_000 + number % 500_000)
     hits, requests = float(round(tokens * (number % 97) / 100)), float(number % 900)
     return Traffic(
-        seconds, tokens, hits, None, None, tokens, requests, 0.0, requests / 7, requests, requests / 9, requests,
+        seconds, tokens, hits, None, None, tokens, requests, 0.0, requests / 7, requests, requests / 9,
         tokens - hits, float(number % 3), (number % 89) / 97,
     )  # fmt: skip
 
