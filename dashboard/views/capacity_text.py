@@ -20,7 +20,7 @@ from dashboard.fleet.frames import rows_of
 from dashboard.fleet.pieces import Piece, Text
 from dashboard.fleet.traffic import Traffic
 from dashboard.views.names import brief
-from dashboard.views.scope import scoped_title
+from dashboard.views.summary import scoped_title
 
 NO_BYTES = "KV cache bytes not reported. The provider reports them; stock vLLM does not."
 NO_NUMBER_OF_GPUS = "Number of GPUs not reported; only the bytes on each GPU are known."

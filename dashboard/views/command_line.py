@@ -13,7 +13,6 @@ from dashboard.rules.findings import Finding, OutcomeKind, Severity
 from dashboard.views import finding_text
 from dashboard.views.blocks import Cell, Column, Entries, Entry, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
-from dashboard.views.effect import finding_line
 from dashboard.views.finding_list import EITHER, has_alternatives, labelled
 from dashboard.views.finding_text import with_code
 from dashboard.views.summary import (
@@ -25,7 +24,7 @@ from dashboard.views.summary import (
     rule_coverage,
 )
 from dashboard.views.table import Field, to_table
-from dashboard.views.traffic import rate_hint
+from dashboard.views.traffic import finding_line, rate_hint
 
 SKIPPED = "{}, as not enough replicas report their settings. `--format json` lists each with the reason."
 MOST_LINES = 50  # of one section below the findings; the rest is counted

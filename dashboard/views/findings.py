@@ -26,7 +26,6 @@ from dashboard.rules.findings import Evidence, Finding, OutcomeKind, Remedy, Sev
 from dashboard.views import finding_list, pages
 from dashboard.views.blocks import Banner, Block, Cell, Column, Entries, Entry, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
-from dashboard.views.effect import effect_section
 from dashboard.views.excluded import ignored_blocks, ignored_tables, suppressed_blocks
 from dashboard.views.finding_text import (
     FINDINGS,
@@ -44,7 +43,6 @@ from dashboard.views.names import MOST_NAMED, brief, in_natural_order, names_of
 from dashboard.views.plan import causes_section
 from dashboard.views.pool_text import context_text, trait_paragraphs
 from dashboard.views.rules import error_blocks, outcome_table, rule_section
-from dashboard.views.scope import scoped_title
 from dashboard.views.setting import affected_section
 from dashboard.views.since import SINCE, since_cell, since_paragraphs
 from dashboard.views.summary import (
@@ -53,8 +51,10 @@ from dashboard.views.summary import (
     findings_title,
     is_clean,
     no_findings_text,
+    scoped_title,
 )
 from dashboard.views.table import Field, to_table
+from dashboard.views.traffic import effect_section
 
 MOST_REPLICAS = 60  # of one finding by name
 MOST_POOLS = 24  # other pools with the same finding

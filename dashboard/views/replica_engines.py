@@ -18,10 +18,9 @@ from dashboard.views.blocks import Block, Paragraph, Section, Tone, quiet_paragr
 from dashboard.views.capacity import ranks_table
 from dashboard.views.capacity_blocks import NO_DEVICES
 from dashboard.views.capacity_text import ranks_of
-from dashboard.views.effect import why_no_rates
 from dashboard.views.names import slug
 from dashboard.views.table import Field, to_table
-from dashboard.views.traffic import TrafficRow, rate_text, traffic_table
+from dashboard.views.traffic import TrafficRow, rate_text, traffic_table, why_no_rates
 
 MOST_ROWS = 64  # of one table: eight GPUs on eight DP ranks
 LONGEST = 60  # characters of a foreign text

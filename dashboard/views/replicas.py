@@ -17,7 +17,6 @@ from dashboard.fleet.traffic import summed
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Block, Cell, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
-from dashboard.views.effect import why_no_rates
 from dashboard.views.excluded import state_tone, unread_entries
 from dashboard.views.filters import EVERYTHING, FilterKey, Search
 from dashboard.views.help import COHORT, POOL, glossary
@@ -45,6 +44,7 @@ from dashboard.views.traffic import (
     WAITING,
     WHY_NO_RATE,
     TrafficRow,
+    why_no_rates,
     window_note,
 )
 from dashboard.vllm.merging import TRUST

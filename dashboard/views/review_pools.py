@@ -17,7 +17,6 @@ from dashboard.views.capacity import outlier_entries, pools_table, ranks_table
 from dashboard.views.capacity_blocks import charts, is_uneven, notes, ranks_by_pool
 from dashboard.views.capacity_text import Measure, lead, pools_of, ranks_of, title
 from dashboard.views.compare import cohorts_table, sharing_band
-from dashboard.views.effect import why_no_traffic
 from dashboard.views.names import brief, slugs
 from dashboard.views.pages import CAPACITY as CAPACITY_PAGE
 from dashboard.views.pages import COMPARE, POOL
@@ -33,7 +32,7 @@ from dashboard.views.pool_comparison import (
 from dashboard.views.pool_text import pools_by_urgency, sharing_severity
 from dashboard.views.since import ANYTHING, Recency, newest, newest_first
 from dashboard.views.summary import is_split
-from dashboard.views.traffic import rate_hint, rate_text, traffic_of, traffic_table
+from dashboard.views.traffic import rate_hint, rate_text, traffic_of, traffic_table, why_no_traffic
 
 CAPACITY = "capacity"
 TRAFFIC = "traffic"

@@ -17,8 +17,8 @@ from dashboard.views import pages
 from dashboard.views.blocks import Cell, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
 from dashboard.views.pool_comparison import setting_severities, suppressed_settings
-from dashboard.views.scope import scoped_title
 from dashboard.views.setting import EVERY_SETTING, LONGEST, VALUES, SettingFilter, matches, none_text
+from dashboard.views.summary import scoped_title
 from dashboard.views.table import Field, sort_names, sort_table, to_table
 
 if TYPE_CHECKING:

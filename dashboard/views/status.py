@@ -28,11 +28,10 @@ from dashboard.store.opening import HistoryStatus
 from dashboard.views import pages
 from dashboard.views.blocks import Block, Cell, Paragraph, Section, Tone, View, quiet_paragraph
 from dashboard.views.context import context_of
-from dashboard.views.effect import why_no_rates
 from dashboard.views.excluded import CREDENTIALS, PROVIDER, is_locked, reason, state_tone
 from dashboard.views.pool_text import BASES, routers_section
 from dashboard.views.table import Field, to_data, to_table
-from dashboard.views.traffic import CACHING_OFF
+from dashboard.views.traffic import CACHING_OFF, why_no_rates
 from dashboard.vllm.field_reference import known_versions
 from vllm_fleet_provider.shared.redaction import redact
 

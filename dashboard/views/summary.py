@@ -2,16 +2,19 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
-from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.assembly import Fleet, only_pool
 from dashboard.compare import SharingCounts
 from dashboard.fleet import Pool, Replica, ReplicaState
-from dashboard.fleet.formatting import count, joined
+from dashboard.fleet.formatting import count, joined, uncapitalized
 from dashboard.rules.catalogue import ALL_RULES
-from dashboard.rules.findings import Finding, Inspection, Outcome, OutcomeKind, Severity, Tally
+from dashboard.rules.findings import FAMILIES, Family, Finding, Inspection, Outcome, OutcomeKind, Severity, Tally
 from dashboard.rules.identity.flapping import ONE_POLL
 from dashboard.rules.registry import Scope
+from dashboard.views import pages
+from dashboard.views.blocks import View
 from dashboard.views.finding_text import answered
 from dashboard.views.names import brief
 
@@ -272,3 +275,51 @@ def no_findings_text(fleet: Fleet) -> str:
     sentences += [f"{incomplete}."] if incomplete else []
     sentences += [f"{count(down, 'replica')} did not answer."] if down else []
     return " ".join(sentences)
+
+
+def only_scope(fleet: Fleet, pool: str) -> Fleet:
+    """Return one pool as a fleet, with every finding on it, also those that span pools."""
+    part = only_pool(fleet, pool)
+    found, suppressed = (
+        tuple(each for each in listed if pool in each.pools)
+        for listed in (fleet.inspection.findings, fleet.inspection.suppressed)
+    )
+    return replace(part, inspection=replace(part.inspection, findings=found, suppressed=suppressed))
+
+
+def scoped_title(title: str, pool: str | None) -> str:
+    """Return a headline with the pool that it is about: `chat: two ranks have less KV cache than their peers`."""
+    if pool is None:
+        return title
+    name, whole, share = brief(pool), "Fleet is consistent", "of replicas share prefixes with their pool"
+    if whole in title or share in title:
+        return title.replace(whole, f"{name} is consistent").replace(share, f"of replicas of {name} share prefixes")
+    is_name = title.startswith("KV")
+    return f"{name}: {title if is_name else uncapitalized(title)}"
+
+
+def name_scope(view: View, fleet: Fleet, pool: str, page: str) -> View:
+    """Return the view of a page that is limited to a pool, for an export: its lead begins with what that leaves out."""
+    outside = f"Only pool {brief(pool)}. Other pools: {outside_text(fleet, pool, page)}."
+    return replace(view, lead=f"{outside} {view.lead}".strip())
+
+
+def outside_text(fleet: Fleet, pool: str, page: str) -> str:
+    """Return what a page would also show of other pools: `3 critical, 2 warnings`."""
+    if page == pages.CHANGES:
+        pools = [each for each in fleet.pools if each.name != pool]
+        replicas = count(sum(len(each.replicas) for each in pools), "replica")
+        return f"{replicas} in {count(len(pools), 'pool')}, not compared"
+    if page == pages.REPLICAS:
+        states = Counter(each.state for each in fleet.replicas if each.pool != pool)
+        named = [(states[each], str(each)) for each in (ReplicaState.DOWN, ReplicaState.PARTIAL)]
+        total = count(states.total(), "replica")
+        return ", ".join([total, *(f"{number:,} {state}" for number, state in named if number)])
+    if page == pages.SETTINGS:
+        paths = {each.path for other in fleet.pools if other.name != pool for each in other.differences}
+        return f"{count(len(paths), 'setting')} with different values"
+    others = [each for each in fleet.inspection.findings if pool not in each.pools]
+    if page == pages.CAPACITY:
+        others = [each for each in others if FAMILIES[each.rule[:2]] is Family.CAPACITY]
+        return f"capacity findings: {found_text(others)}" if others else "no capacity findings"
+    return found_text(others) or "no findings"

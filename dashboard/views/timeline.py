@@ -20,7 +20,7 @@ from dashboard.fleet.times import parse_period
 from dashboard.fleet.traffic import TrafficSum, in_sequence, summed
 from dashboard.views.blocks import Block, Section, Table, Tone, View, quiet_paragraph
 from dashboard.views.context import context_of
-from dashboard.views.scope import scoped_title
+from dashboard.views.summary import scoped_title
 from dashboard.views.table import Field, to_table
 from dashboard.views.time_chart import (
     FORMER_SHADES,

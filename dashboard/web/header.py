@@ -23,8 +23,8 @@ from dashboard.views import pages
 from dashboard.views.context import Context, as_of_text, context_of, context_parts, gap_text, version_parts
 from dashboard.views.finding_text import answered
 from dashboard.views.help import keys_table
-from dashboard.views.scope import outside_text
 from dashboard.views.setting import other_values
+from dashboard.views.summary import outside_text
 from dashboard.web import links, markup, search, state
 from dashboard.web.draw import html_of
 from dashboard.web.sides import FIRST_POLL, SIDES, Sides, past_times

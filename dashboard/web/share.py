@@ -17,8 +17,8 @@ from dashboard.render.export import Format, written
 from dashboard.store.packing import LONGEST_NAME, READ_ONLY, StoredSnapshot
 from dashboard.views import pages
 from dashboard.views.blocks import View
-from dashboard.views.scope import name_scope
 from dashboard.views.snapshots import UNNAMED, data_time, default_name
+from dashboard.views.summary import name_scope
 from dashboard.web import links, markup, sessions, state
 from dashboard.web.sides import Sides
 

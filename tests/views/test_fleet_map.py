@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from dashboard.fleet.pieces import Kind, Link
 from dashboard.views.blocks import FleetMap, MapCell, Tone
-from dashboard.views.fleet_map import fleet_map
+from dashboard.views.overview import fleet_map
 from tests.builders import SAME_KV, alike, document, fleet, hashing, replica, story
 from tests.frozen import frozen_fleet
 

@@ -16,7 +16,6 @@ from dashboard.render.tabular import to_table_csv
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Table, Tone
 from dashboard.views.context import context_of
-from dashboard.views.effect import why_no_rates
 from dashboard.views.filters import Search, read_search
 from dashboard.views.replicas import (
     EVERY_REPLICA,
@@ -32,6 +31,7 @@ from dashboard.views.replicas import (
     replicas_report,
 )
 from dashboard.views.table import sort_name
+from dashboard.views.traffic import why_no_rates
 from tests.builders import HASHING, HOSTILE, NOW, POLLED_AT, alike, document, down, fleet, replica, story
 from tests.findings_builder import finding, with_findings
 from tests.used import traffic, with_traffic

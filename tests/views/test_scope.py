@@ -8,7 +8,7 @@ from dashboard.rules.findings import Inspection
 from dashboard.views import pages
 from dashboard.views.blocks import View
 from dashboard.views.context import context_of
-from dashboard.views.scope import name_scope, only_scope, outside_text, scoped_title
+from dashboard.views.summary import name_scope, only_scope, outside_text, scoped_title
 from tests.builders import story
 
 

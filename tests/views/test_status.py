@@ -9,9 +9,9 @@ from dashboard.config.load import ReloadStatus
 from dashboard.fleet import Failure, FailureKind, LabelConflict, ReceiverStatus, Source, SourceStatus
 from dashboard.fleet.traffic import Traffic
 from dashboard.views.blocks import Paragraph, Table, View, quiet_paragraph
-from dashboard.views.effect import why_no_rates
 from dashboard.views.excluded import CREDENTIALS, PROVIDER
 from dashboard.views.status import ASK_EACH, status_report
+from dashboard.views.traffic import why_no_rates
 from tests.builders import NOW, alike, document, down, fleet, probe, replica, story
 from tests.used import traffic, with_traffic
 

@@ -23,9 +23,8 @@ from dashboard.views.findings import (
     missing_finding,
 )
 from dashboard.views.rules import RULE_LISTS, error_blocks, rule_counts, rules_blocks
-from dashboard.views.scope import only_scope, scoped_title
 from dashboard.views.since import NEWEST_FIRST, has_history, history_text, range_start
-from dashboard.views.summary import findings_lead, findings_title, is_clean, no_findings_text
+from dashboard.views.summary import findings_lead, findings_title, is_clean, no_findings_text, only_scope, scoped_title
 from dashboard.web import causes, draw, empty, filter_box, links, markup, share, state
 from dashboard.web.state import shared
 

@@ -10,11 +10,9 @@ from dashboard.fleet import ReplicaState
 from dashboard.views import pages
 from dashboard.views.blocks import Entries, View
 from dashboard.views.cause import PLAN
-from dashboard.views.fleet_map import BY_RATE
-from dashboard.views.overview import BY_EFFECT, MAP, NUMBERS, POOLS, UNREAD, overview_report, pools_table
+from dashboard.views.overview import BY_EFFECT, BY_RATE, MAP, NUMBERS, POOLS, UNREAD, overview_report, pools_table
 from dashboard.views.pool_text import pools_by_urgency
-from dashboard.views.scope import only_scope, scoped_title
-from dashboard.views.summary import is_consistent
+from dashboard.views.summary import is_consistent, only_scope, scoped_title
 from dashboard.views.table import sort_names
 from dashboard.web import causes, draw, empty, links, markup, share, state
 from dashboard.web.state import shared

@@ -29,8 +29,7 @@ from dashboard.views.finding_list import (
 )
 from dashboard.views.finding_text import note_lines
 from dashboard.views.names import brief
-from dashboard.views.review import AGENDA, FINDINGS, STATUS, agenda_counts, review_report
-from dashboard.views.review_notes import NEW
+from dashboard.views.review import AGENDA, FINDINGS, NEW, STATUS, agenda_counts, review_report
 from dashboard.views.since import NEWEST_FIRST, Recency, has_history, range_start, range_words, ranges_of
 from dashboard.views.snapshots import describe_snapshot
 from dashboard.web import causes, draw, links, markup, sessions, share, state

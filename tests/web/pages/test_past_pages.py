@@ -16,7 +16,7 @@ from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.writer import HistoryWriter
 from dashboard.views.context import context_line
-from dashboard.views.effect import why_no_rates, why_no_traffic
+from dashboard.views.traffic import why_no_rates, why_no_traffic
 from dashboard.web import share
 from tests import builders
 from tests.builders import NOW
