@@ -162,13 +162,6 @@ def _find(reply: Mapping[str, Any], name: str) -> Any:
     return value
 
 
-def flatten_config(
-    config: dict[str, Any], environment: dict[str, Any], source: Source
-) -> tuple[Mapping[str, Setting], Mapping[str, Setting]]:
-    """Return a redacted `VllmConfig` and its environment as (settings, identity), each path to `Setting`."""
-    return read_config(flatten(config), environment, source)
-
-
 def read_config(
     config: Mapping[str, Any], environment: Mapping[str, Any], source: Source, devices: Collection[str] = ()
 ) -> tuple[Mapping[str, Setting], Mapping[str, Setting]]:

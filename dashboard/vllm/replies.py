@@ -9,9 +9,10 @@ from typing import Any
 from dashboard.errors import UnreadableError
 from dashboard.fleet import EngineReport, Reply, Setting, Source
 from dashboard.vllm import endpoints
-from dashboard.vllm.fields import flatten_config, settings_of
+from dashboard.vllm.fields import read_config, settings_of
 from dashboard.vllm.provider_reply import devices_of, groups_of, read_provider, unknown_kinds
 from vllm_fleet_provider.shared.inference_config import InferenceConfigReply
+from vllm_fleet_provider.shared.paths import flatten
 from vllm_fleet_provider.shared.types import MAX_INTEGER
 
 
@@ -66,7 +67,7 @@ def read_server_info(payload: Any) -> Reply:
     info = endpoints.ServerInfoReply.model_validate(payload)
     if "transport_mode" in info.vllm_config:
         return Reply(Source.SERVER_INFO, *settings_of(info.vllm_config, Source.SERVER_INFO))
-    settings, identity = flatten_config(info.vllm_config, info.vllm_env, Source.SERVER_INFO)
+    settings, identity = read_config(flatten(info.vllm_config), info.vllm_env, Source.SERVER_INFO)
     rank = _count(identity, "parallel_config.data_parallel_rank") or 0
     number = _count_engines(settings, identity)
     blocks = _count(identity, "cache_config.num_gpu_blocks")

@@ -13,9 +13,10 @@ from dashboard.errors import UnreadableError
 from dashboard.fleet import Source, State
 from dashboard.vllm import canonical
 from dashboard.vllm.canonical import FILLED_IN_LATER, RecentResults, setting, shared
-from dashboard.vllm.fields import flatten_config
+from dashboard.vllm.fields import read_config
 from dashboard.vllm.versions import is_unsupported
 from tests.strategies import json_values
+from vllm_fleet_provider.shared.paths import flatten
 from vllm_fleet_provider.shared.spelling import SETS, canonical_text, tidy
 
 FROM = Source.SERVER_INFO
@@ -144,8 +145,8 @@ def test_the_number_of_cached_results_is_limited(monkeypatch: pytest.MonkeyPatch
 
 def test_a_shared_configuration_is_freed_with_its_last_reply() -> None:
     config = {"model_config": {"dtype": "x", "nonce": 12345}}
-    settings, _ = flatten_config(config, {}, Source.SERVER_INFO)
-    same, _ = flatten_config(config, {}, Source.SERVER_INFO)
+    settings, _ = read_config(flatten(config), {}, Source.SERVER_INFO)
+    same, _ = read_config(flatten(config), {}, Source.SERVER_INFO)
     assert same is settings
     assert isinstance(settings, canonical.Settings)
     gone = weakref.ref(settings)

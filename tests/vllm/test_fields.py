@@ -7,13 +7,13 @@ import pytest
 
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Source, State
-from dashboard.vllm.fields import MAX_SETTINGS, flatten_config, settings_of
+from dashboard.vllm.fields import MAX_SETTINGS, read_config, settings_of
 from tests.captured import SERVER_INFO, Capture, capture, captures, has_python_api
-from vllm_fleet_provider.shared.paths import MAX_PATH, OBJECTS
+from vllm_fleet_provider.shared.paths import MAX_PATH, OBJECTS, flatten
 
 
 def flat(config: dict[str, Any], environment: dict[str, Any] | None = None) -> tuple[dict[str, str], dict[str, str]]:
-    settings, identity = flatten_config(config, environment or {}, Source.SERVER_INFO)
+    settings, identity = read_config(flatten(config), environment or {}, Source.SERVER_INFO)
     return {path: each.value for path, each in settings.items()}, {path: each.value for path, each in identity.items()}
 
 
@@ -88,7 +88,7 @@ def test_memory_addresses_are_not_compared() -> None:
     for config in (first, second):
         config["model_config"]["hf_overrides"] = config["speculative_config"]["draft_model_config"]["hf_overrides"]
 
-    one, other = (flatten_config(config, {}, Source.SERVER_INFO)[0] for config in (first, second))
+    one, other = (read_config(flatten(config), {}, Source.SERVER_INFO)[0] for config in (first, second))
 
     assert first != second
     assert "hf_config_override" in one["model_config.hf_overrides"].value
@@ -99,7 +99,7 @@ def test_memory_addresses_are_not_compared() -> None:
 def test_every_leaf_of_a_captured_configuration_is_a_setting_or_identity(server: Capture) -> None:
     """Except for copies inside the speculative section and free-form options."""
     config = server.json(SERVER_INFO)["vllm_config"]
-    settings, identity = flatten_config(config, {}, Source.SERVER_INFO)
+    settings, identity = read_config(flatten(config), {}, Source.SERVER_INFO)
 
     def leaves(prefix: str, value: Any) -> set[str]:
         if not isinstance(value, dict) or not value or prefix in OBJECTS:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dashboard.fleet import Contradiction, EngineFingerprint, EngineReport, Setting, Source, State
 from dashboard.vllm import canonical
 from dashboard.vllm.canonical import setting
-from dashboard.vllm.fields import flatten_config, settings_of
+from dashboard.vllm.fields import read_config, settings_of
 from dashboard.vllm.merging import TOKENS, document_id, merge, merge_engines
 from dashboard.vllm.versions import EARLIEST
 from tests.captured import (
@@ -24,6 +24,7 @@ from tests.captured import (
     has_python_api,
     replies,
 )
+from vllm_fleet_provider.shared.paths import flatten
 
 
 def reported(source: Source, **values: Any) -> dict[str, Setting]:
@@ -167,7 +168,7 @@ def test_every_reported_path_is_in_the_document_or_above_or_below_one(documents:
 def test_a_local_copy_does_not_contradict_the_requested_model(folder: str, root: str) -> None:
     """vLLM reports its local copy; /v1/models reports the requested name."""
     config = {"model_config": {"model": folder}}
-    info, _ = flatten_config(config, {}, Source.SERVER_INFO)
+    info, _ = read_config(flatten(config), {}, Source.SERVER_INFO)
     models = settings_of({}, Source.MODELS, [("model_config.model", root)])[0]
 
     assert merge([info, models])[1] == ()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dashboard.fleet import Source
-from dashboard.vllm.fields import flatten_config, read_config
+from dashboard.vllm.fields import read_config
 from vllm_fleet_provider.shared.identity import (
     comparable_part,
     is_folder,
@@ -76,12 +76,12 @@ def flat_paths(path: str, value: Any = 7) -> tuple[set[str], set[str]]:
     """Flatten a configuration with one path; return the compared and the identity paths."""
     section, *below = path.split(".")
     if section == "env":
-        settings, identity = flatten_config({}, {below[0]: value}, Source.SERVER_INFO)
+        settings, identity = read_config(flatten({}), {below[0]: value}, Source.SERVER_INFO)
     else:
         config = value
         for part in reversed([section, *below]):
             config = {part: config}
-        settings, identity = flatten_config(config, {}, Source.SERVER_INFO)
+        settings, identity = read_config(flatten(config), {}, Source.SERVER_INFO)
     return set(settings), set(identity)
 
 
@@ -110,8 +110,8 @@ def test_addresses_in_lists_of_connector_options_are_identity() -> None:
     tiers = [{"host": "10.0.0.1", "port": 1, "kind": "redis"}, {"port": 2, "kind": "disk"}, "plain"]
     extra = {"secondary_tiers": tiers, "report": 5, "portable": True}
 
-    settings, identity = flatten_config(
-        {"kv_transfer_config": {"kv_connector_extra_config": extra}}, {}, Source.SERVER_INFO
+    settings, identity = read_config(
+        flatten({"kv_transfer_config": {"kv_connector_extra_config": extra}}), {}, Source.SERVER_INFO
     )
 
     assert settings[f"{EXTRA}.secondary_tiers"].value == '[{"kind":"redis"},{"kind":"disk"},"plain"]'
@@ -164,7 +164,9 @@ def test_of_an_address_in_connector_options_the_port_is_identity(whole: str, par
     section = "ec_transfer_config.ec_connector_extra_config"
     extra = {"url": whole, "tiers": [{"url": whole}, whole]}
 
-    settings, identity = flatten_config({"ec_transfer_config": {section.rpartition(".")[2]: extra}}, {}, Source.MODELS)
+    settings, identity = read_config(
+        flatten({"ec_transfer_config": {section.rpartition(".")[2]: extra}}), {}, Source.MODELS
+    )
 
     assert json.loads(settings[f"{section}.url"].value) == part == comparable_part(f"{section}.url", whole)
     assert json.loads(settings[f"{section}.tiers"].value) == [{"url": part}, part]
@@ -216,8 +218,8 @@ def test_hosts_ports_and_pods_in_kv_event_settings_are_not_compared(path: str, w
 
 
 def test_the_whole_value_of_a_split_setting_is_identity() -> None:
-    settings, identity = flatten_config(
-        {"model_config": {"model": "/mnt/7/llama"}, "kv_events_config": None}, {}, Source.SERVER_INFO
+    settings, identity = read_config(
+        flatten({"model_config": {"model": "/mnt/7/llama"}, "kv_events_config": None}), {}, Source.SERVER_INFO
     )
 
     assert settings["model_config.model"].value == '"llama"'
@@ -239,7 +241,7 @@ SNAPSHOT = "/root/.cache/huggingface/hub/models--org--llama-3/snapshots/0e9e39f2
 def test_a_hub_snapshot_is_its_repository_and_commit(folder: str, repository: str) -> None:
     config: dict[str, Any] = {"model_config": {"model": folder, "tokenizer": folder}}
 
-    settings, identity = flatten_config(config, {}, Source.SERVER_INFO)
+    settings, identity = read_config(flatten(config), {}, Source.SERVER_INFO)
 
     commit = json.dumps(folder.rstrip("/").rpartition("/")[2])
     assert {path: each.value for path, each in settings.items()} == {
@@ -287,4 +289,4 @@ def test_variables_of_rocm_are_compared_unless_the_devices_are_known_to_be_other
 
 
 def test_a_device_config_of_another_shape_is_read() -> None:
-    assert "env.VLLM_ROCM_A" in flatten_config({"device_config": 1}, {"VLLM_ROCM_A": 1}, Source.PROVIDER)[0]
+    assert "env.VLLM_ROCM_A" in read_config(flatten({"device_config": 1}), {"VLLM_ROCM_A": 1}, Source.PROVIDER)[0]
