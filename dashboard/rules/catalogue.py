@@ -19,7 +19,7 @@ from dashboard.rules.capacity import devices, graphs, kv_cache
 from dashboard.rules.differences import pair_differences, pool_differences
 from dashboard.rules.disaggregation import handshake, options, roles, transfer
 from dashboard.rules.disaggregation.handshake import NixlFact, warn_unless_compared
-from dashboard.rules.effect import hit_rate, load
+from dashboard.rules.effect import traffic
 from dashboard.rules.findings import FAMILIES, Draft, Finding
 from dashboard.rules.identity import components, coverage, engines, flapping
 from dashboard.rules.registry import Rule, RuleText, Scope, rows
@@ -41,7 +41,7 @@ MODULES = (
     *(devices, graphs, kv_cache),
     *(components, coverage, engines, flapping),
     baseline,
-    *(hit_rate, load),
+    traffic,
 )
 
 
