@@ -17,6 +17,7 @@ from dashboard.analysis.reuse import in_order, is_compared_alike, renewed, share
 from dashboard.capacity.sums import PoolCapacity, capacity_of
 from dashboard.compare import SharingCounts, SharingVerdict, compare_pool, count_sharing, sharing_verdict, sum_counts
 from dashboard.compare.encoding import lookup_value
+from dashboard.compare.prefix import CACHING_PATH
 from dashboard.fleet import (
     CLUSTER,
     NO_LETTERS,
@@ -43,8 +44,7 @@ from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import FindingLives, Inspection
 from dashboard.rules.policy import FleetData, Policy, add_unconfirmed
-from dashboard.rules.selection import PREFIX_CACHING
-from dashboard.rules.value_equivalence import NO
+from dashboard.rules.subject import NO
 from dashboard.vllm.replica import read_document, read_replica
 
 NO_CAPACITY = capacity_of(())
@@ -218,7 +218,7 @@ def read_fleet(
 def has_prefix_cache(replica: Replica, documents: Mapping[str, Document]) -> bool:
     """Return whether prefix caching is on, or not known to be off."""
     settings = documents[replica.document].settings if replica.document else {}
-    return lookup_value(settings, PREFIX_CACHING) != NO
+    return lookup_value(settings, CACHING_PATH) != NO
 
 
 def _as_used(traffic: Mapping[int, Traffic]) -> Mapping[int, Traffic]:

@@ -24,7 +24,6 @@ from dashboard.rules.findings import FAMILIES, Draft, Finding
 from dashboard.rules.identity import components, coverage, engines, flapping
 from dashboard.rules.registry import Rule, RuleText, Scope, rows
 from dashboard.rules.routing import blocks, events, hash_root, hashes, prefix_caching, router_facts
-from dashboard.rules.selection import caching, publishing
 from dashboard.rules.stores import connectors, sharing
 from dashboard.rules.subject import PairSubject, PoolSubject, setting_value
 from dashboard.rules.value_equivalence import MEANINGS, names_as_one
@@ -90,7 +89,7 @@ class _SimpleRule(RuleText, _RuleGroup):
 def _check_pool(row: _SimpleRule, groups: tuple[_RuleGroup, ...], pool: PoolSubject) -> Iterator[Draft]:
     if row.replicas == "not prefill" and pool.pool.role is Role.PREFILL:
         return
-    part = {"caching": caching, "publishing": publishing}.get(row.replicas, lambda whole: whole)(pool)
+    part: PoolSubject = getattr(pool, row.replicas) if row.replicas in {"caching", "publishing"} else pool
     for group in groups:
         meaning = MEANINGS.get(group.meaning or "")
         compared = {path: part.values(path, meaning) for path in group.compare}

@@ -41,7 +41,6 @@ from dashboard.rules.policy import (
 )
 from dashboard.rules.registry import Rule, Scope
 from dashboard.rules.rollout import is_along, remedy_along, rollout_of
-from dashboard.rules.selection import with_kv_cache
 from dashboard.rules.subject import FINGERPRINT, PARTS, FleetSubject, PairSubject, PoolSubject, Subject
 
 REASON_LENGTH = 200  # characters of an exception
@@ -165,7 +164,7 @@ def _run_on(subject: Subject, rules: Sequence[Rule], fleet: FleetData, known: Ev
         return known._replace(replicas=replicas)
     outcomes, findings = [], []
     everywhere = subject.contexts, subject.known_contexts
-    with_cache = with_kv_cache(subject) if isinstance(subject, PoolSubject) else subject
+    with_cache = _with_kv_cache(subject) if isinstance(subject, PoolSubject) else subject
     for rule in rules:
         part = with_cache if rule.family in OF_KV_CACHE else subject
         change = fleet.policy.rules.get(rule.id, RuleChange())
@@ -186,6 +185,12 @@ def _run_on(subject: Subject, rules: Sequence[Rule], fleet: FleetData, known: Ev
             for each, number in zip(drafts, numbers, strict=True)
         ]
     return Evaluation(inputs, replicas, tuple(outcomes), tuple(findings), subject.reads)
+
+
+def _with_kv_cache(pool: PoolSubject) -> PoolSubject:
+    """Return the pool without encoders: they run no language model, so they have no KV cache."""
+    kept = tuple(each for each in pool.all_replicas if each.role is not Role.ENCODER)
+    return pool if len(kept) == len(pool.all_replicas) else replace(pool, all_replicas=kept)
 
 
 def _outcome(rule: Rule, subject: Subject, kind: OutcomeKind, reason: str = "", unknown: int = 0) -> Outcome:

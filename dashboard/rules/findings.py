@@ -13,10 +13,11 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from dashboard.fleet import JsonText, Replica, SettingValue, State
+from dashboard.fleet import JsonText, Replica, RouterFact, SettingValue, State
 from dashboard.fleet.history import Sighting
 from dashboard.fleet.pieces import Text, to_plain
 from dashboard.rules.domain import Domain, ImpactContext
+from vllm_fleet_provider.shared.spelling import canonical_text
 
 FINGERPRINT_DIGITS = 16
 
@@ -91,6 +92,12 @@ class Evidence(NamedTuple):
     holder: str = ""
     is_reference: bool = False
     comment: str = ""
+
+
+def expectation(path: str, value: object, fact: RouterFact | None = None) -> Evidence:
+    """Return the router's side of a finding: the `fact` that it reports itself, else what fleet.yaml declares."""
+    holder = f"router ({fact.source})" if fact else "router"
+    return Evidence(path, canonical_text(value), State.REPORTED, holder=holder, is_reference=True)
 
 
 class Snippet(NamedTuple):

@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -12,18 +12,20 @@ from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from packaging.version import Version
 
 from dashboard.compare.encoding import NULL, codes_of, is_comparable, lookup_setting, lookup_value
 from dashboard.compare.equality import NOT_SET, MeaningOf
 from dashboard.compare.hashes import Digests, Hashes, digests
 from dashboard.compare.holders import Holders, by_frequency, group_by_value
-from dashboard.fleet import Baseline, Document, Engine, Pool, Replica, Setting, SettingValue, State
+from dashboard.compare.prefix import CACHING_PATH
+from dashboard.fleet import Baseline, Document, Engine, KVCacheGroup, Pool, Replica, Setting, SettingValue, State
 from dashboard.fleet.history import NOTHING_RECENT, RecentEvents, Symptom
-from dashboard.rules.connector_options import Connector, connectors
-from dashboard.rules.domain import Domain, ImpactContext
-from dashboard.rules.findings import Finding, Rollout
+from dashboard.rules.connector_options import Connector, connectors, native
+from dashboard.rules.domain import EVENTS, NO_PUBLISHER, PUBLISHER, Domain, ImpactContext
+from dashboard.rules.findings import Evidence, Finding, Rollout
 from dashboard.vllm.lookahead import LOOKAHEAD
-from dashboard.vllm.versions import is_unsupported
+from dashboard.vllm.versions import VERSION, build, is_unsupported
 from vllm_fleet_provider.shared.identity import EVENT_PARTS, is_partly_identity
 from vllm_fleet_provider.shared.spelling import canonical_text
 
@@ -33,6 +35,8 @@ _ID = attrgetter("id")
 
 # What a rule can need besides settings: fields of a replica that may be empty.
 PARTS = ("engines", "devices", "kv_cache_groups", "started_at", "adapters", "sources")
+YES, NO = SettingValue("true", State.REPORTED), SettingValue("false", State.REPORTED)
+_OLDEST = Version("0.dev0")  # in place of an invalid version
 FINGERPRINT = "replicas.fingerprint"  # the digests of the block hashes that a replica's engines computed
 
 
@@ -43,6 +47,13 @@ def group_by_native(values: Mapping[str, Any]) -> Holders:
 def setting_value(value: Any) -> SettingValue:
     """Return native JSON as a setting's value; None as an option that is not set."""
     return NOT_SET if value is None else SettingValue(canonical_text(value), State.REPORTED)
+
+
+def publication(value: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
+    """Return whether a replica publishes KV events: they are enabled and have a publisher."""
+    if value.state is State.NULL:
+        return NO
+    return NO if value == YES and native(settings, PUBLISHER) == NO_PUBLISHER else value
 
 
 class TrafficCoverage(NamedTuple):
@@ -161,6 +172,44 @@ class PoolSubject:
 
     def without(self, replicas: Collection[str]) -> "PoolSubject":
         return self.only({member.id for member in self.members}.difference(replicas)) if replicas else self
+
+    @property
+    def caching(self) -> "PoolSubject":
+        """Return the pool without the replicas that report prefix caching as off: they hash no blocks."""
+        return self.without(self.values(CACHING_PATH).get(NO, ()))
+
+    @property
+    def publishing(self) -> "PoolSubject":
+        """Return the replicas that report that they publish KV events."""
+        return self.only(self.values(EVENTS, publication).get(YES, ()))
+
+    @property
+    def most_used_version(self) -> SettingValue:
+        """Return the version of most members, of equally frequent ones the newest. At least one must be reported."""
+        running = self.values(VERSION)
+        return max(running, key=lambda value: (len(running[value]), build(str(json.loads(value.value))) or _OLDEST))
+
+    @property
+    def first_engine_groups(self) -> Mapping[str, tuple[KVCacheGroup, ...]]:
+        """Return by replica the KV cache groups of its first engine; replicas without any are left out."""
+        return {
+            member.id: tuple(group for group in member.kv_cache_groups if group.dp_rank == first)
+            for member in self.members
+            if (first := min((group.dp_rank for group in member.kv_cache_groups), default=None)) is not None
+        }
+
+    def evidence(
+        self, paths: Iterable[str], replicas: Collection[str] | None = None, reference: Collection[str] = ()
+    ) -> tuple[Evidence, ...]:
+        """Return what these replicas, or all, report of settings, one row a value; then what the reference does."""
+        odd = frozenset(self._ids if replicas is None else replicas)
+        return tuple(
+            Evidence(path, *value, part, is_reference=is_reference)
+            for path in paths
+            for wanted, is_reference in ((odd, False), (frozenset(reference), True))
+            for value, ids in self.values(path).items()
+            if (part := tuple(each for each in ids if each in wanted))
+        )
 
     def values(self, path: str, meaning: MeaningOf | None = None) -> Holders:
         """Return every reported value of a setting with its replicas; the most frequent first, then by value.

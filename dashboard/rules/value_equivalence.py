@@ -15,11 +15,10 @@ from dashboard.compare.holders import Holders, group_by_value
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.rules.connector_options import EXTRA, native, option, reports_options
 from dashboard.rules.findings import Draft
-from dashboard.rules.subject import PoolSubject, setting_value
+from dashboard.rules.subject import NO, YES, PoolSubject, setting_value
 from vllm_fleet_provider.shared.identity import SNAPSHOT_PATHS, is_folder
 
 BATCHED_TOKENS = "scheduler_config.max_num_batched_tokens"
-YES, NO = SettingValue("true", State.REPORTED), SettingValue("false", State.REPORTED)
 OTHER_FOLDER = "a folder with a different name has different content"
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of a Python object: another one in every process
 

@@ -12,8 +12,7 @@ from dashboard.rules.differences import pool_differences
 from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet, Way
 from dashboard.rules.registry import rule
 from dashboard.rules.sentences import names_text, setting_piece, write
-from dashboard.rules.subject import PoolSubject, setting_value
-from dashboard.rules.value_equivalence import NO
+from dashboard.rules.subject import NO, PoolSubject, setting_value
 from dashboard.vllm.versions import has_change
 from vllm_fleet_provider.shared.spelling import canonical_text
 

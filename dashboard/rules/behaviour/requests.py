@@ -15,7 +15,6 @@ from dashboard.rules.connector_options import native
 from dashboard.rules.differences import extended, pool_differences
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
-from dashboard.rules.selection import evidence_of
 from dashboard.rules.sentences import ADAPTERS, MAX_VALUES, name_piece, names_text, setting_piece, write
 from dashboard.rules.subject import PoolSubject, setting_value
 from dashboard.rules.value_equivalence import assume_if_auto, empty_is_unset
@@ -178,7 +177,7 @@ def lora_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
         yield replace(
             draft,
             text=write("LoRA support differs: ", sides, "."),
-            evidence=evidence_of(pool, [MAX_RANK]),
+            evidence=pool.evidence([MAX_RANK]),
             remedy=ENABLE_LORA,
         )
 
@@ -200,7 +199,7 @@ def queue_limits_differ(pool: PoolSubject) -> Iterator[Draft]:
         paths = (*dict.fromkeys(each.path for each in draft.evidence), RANKS)
         text = extended(draft.text, " (per DP rank, by ", setting_piece(RANKS), ").")
         yield replace(
-            draft, text=text, evidence=evidence_of(pool, paths), remedy=SCALE_LIMITS, confidence=Confidence.DERIVED
+            draft, text=text, evidence=pool.evidence(paths), remedy=SCALE_LIMITS, confidence=Confidence.DERIVED
         )
 
 

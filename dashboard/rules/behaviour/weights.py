@@ -13,7 +13,6 @@ from dashboard.rules.differences import DEVICES, pool_differences, split
 from dashboard.rules.domain import ImpactContext
 from dashboard.rules.findings import Confidence, Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
-from dashboard.rules.selection import evidence_of
 from dashboard.rules.sentences import write
 from dashboard.rules.subject import PoolSubject, group_by_native, setting_value
 from dashboard.rules.value_equivalence import assume_if_auto, assume_if_folder, empty_is_unset, names_as_one, revisions
@@ -94,7 +93,7 @@ def weights_differ(pool: PoolSubject) -> Iterator[Draft]:
 def _with_architecture(pool: PoolSubject, draft: Draft) -> Draft:
     """Add the architecture that differs; without one, a folder may be the same model."""
     concerned = {replica for each in draft.evidence for replica in each.replicas}
-    rows = [[e for e in evidence_of(pool, [p], concerned) if e.state is State.REPORTED] for p in ARCHITECTURE]
+    rows = [[e for e in pool.evidence([p], concerned) if e.state is State.REPORTED] for p in ARCHITECTURE]
     proof = [row for part in rows if len(part) > 1 for row in part]
     if not proof:
         return replace(draft, assumptions=(OTHER_FOLDER,))

@@ -14,10 +14,8 @@ from dashboard.rules.differences import pool_differences
 from dashboard.rules.findings import Draft, Remedy
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.blocks import is_size
-from dashboard.rules.selection import evidence_of
 from dashboard.rules.sentences import setting_piece, write
-from dashboard.rules.subject import PoolSubject
-from dashboard.rules.value_equivalence import YES
+from dashboard.rules.subject import YES, PoolSubject
 
 EAGER = "model_config.enforce_eager"
 GRAPH_MODE = "compilation_config.cudagraph_mode"
@@ -151,6 +149,6 @@ def draft_model_is_shorter(pool: PoolSubject) -> Iterator[Draft]:
         yield Draft(
             tuple(replicas),
             write(setting_piece(DRAFT_LENGTH), " is ", *lengths),
-            evidence_of(pool, (DRAFT_LENGTH, LENGTH), replicas),
+            pool.evidence((DRAFT_LENGTH, LENGTH), replicas),
             EXTEND_DRAFT,
         )

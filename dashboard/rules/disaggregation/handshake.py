@@ -22,8 +22,7 @@ from dashboard.rules.differences import pair_differences
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import setting_piece, write
-from dashboard.rules.subject import PairSubject, PoolSubject, group_by_native
-from dashboard.rules.value_equivalence import YES
+from dashboard.rules.subject import YES, PairSubject, PoolSubject, group_by_native
 from dashboard.vllm.versions import History, answer_at
 from vllm_fleet_provider.shared.spelling import canonical_text
 

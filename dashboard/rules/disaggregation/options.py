@@ -19,8 +19,8 @@ from dashboard.rules.findings import Confidence, Draft, Evidence, Severity, Unev
 from dashboard.rules.identity.addresses import DP_SIZE
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import setting_piece, values_text, write
-from dashboard.rules.subject import PairSubject, PoolSubject, group_by_native
-from dashboard.rules.value_equivalence import NO, YES, option_values
+from dashboard.rules.subject import NO, YES, PairSubject, PoolSubject, group_by_native
+from dashboard.rules.value_equivalence import option_values
 from dashboard.vllm.versions import answer_at
 
 # What vllm-ascend's Mooncake connectors repeat of both roles, by option.

@@ -7,6 +7,7 @@ from typing import Any
 
 from dashboard.compare.encoding import lookup_value
 from dashboard.compare.holders import Holders
+from dashboard.compare.prefix import CACHING_PATH
 from dashboard.fleet import Setting, SettingValue, State
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Text, join_texts, value
@@ -18,7 +19,6 @@ from dashboard.rules.domain import OFFLOADING, tiers_of
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet, UnevaluatedReplicas
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.routing.blocks import BLOCK_SIZE, DCP, is_size
-from dashboard.rules.selection import PREFIX_CACHING, first_engine_groups
 from dashboard.rules.sentences import write
 from dashboard.rules.subject import PairSubject, PoolSubject, group_by_native, setting_value
 from dashboard.vllm.versions import answer_at
@@ -163,7 +163,7 @@ def _refusal(pair: PairSubject) -> str:
         return "a buffer in CPU memory needs equal sizes"
     if any(ours > theirs for ours, theirs in _sizes(pair, TP)) and not has_group(pair, "mla"):
         return "more tensor parallel ranks on prefill than on decode need equal sizes"
-    if has_group(pair, "mamba") and any(each.value == "true" for each in pair.decode.values(PREFIX_CACHING)):
+    if has_group(pair, "mamba") and any(each.value == "true" for each in pair.decode.values(CACHING_PATH)):
         return "Mamba layers with prefix caching need equal sizes"
     return ""
 
@@ -200,7 +200,7 @@ def _groups(side: PoolSubject) -> Holders:
     """Group members by their first engine's groups, without what depends on GPUs or has its own rule."""
     names = ("spec_type", "layers", "sliding_window", "head_size")
     found: dict[str, list[dict[str, Any]]] = {}
-    for replica, groups in first_engine_groups(side).items():
+    for replica, groups in side.first_engine_groups.items():
         plain = [{name: getattr(group, name) for name in names} for group in groups]
         found[replica] = sorted(plain, key=lambda group: repr(sorted(group.items(), key=str)))
     return group_by_native(found)

@@ -10,15 +10,15 @@ from dashboard.compare.encoding import lookup_setting
 from dashboard.compare.equality import NOT_SET
 from dashboard.compare.hashes import count_equal_hashes_as_one
 from dashboard.compare.holders import Holders
+from dashboard.compare.prefix import CACHING_PATH
 from dashboard.fleet import Basis, FactName, Replica, Setting, SettingValue, State
 from dashboard.fleet.pieces import value
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import native
 from dashboard.rules.differences import pool_differences
 from dashboard.rules.domain import Router
-from dashboard.rules.findings import Confidence, Draft, Remedy, Severity, Snippet, UnevaluatedReplicas, Way
+from dashboard.rules.findings import Confidence, Draft, Remedy, Severity, Snippet, UnevaluatedReplicas, Way, expectation
 from dashboard.rules.registry import rule
-from dashboard.rules.selection import PREFIX_CACHING, caching, evidence_of, expectation
 from dashboard.rules.sentences import MAX_VALUES, write
 from dashboard.rules.subject import PoolSubject
 from dashboard.vllm.lookahead import METHODS, lookahead_setting
@@ -54,7 +54,7 @@ def block_size_not_the_routers(pool: PoolSubject) -> Iterator[Draft]:
     size is what it reports itself (`routers`), else `expects.block_size` in fleet.yaml.
     """
     expected = pool.domain.expects.block_size
-    part = caching(pool)
+    part = pool.caching
     sizes = {size: ids for size, ids in part.values(BLOCK_SIZE, tokens_of_block).items() if is_size(_loaded(size))}
     for size, replicas in sizes.items():
         tokens = _loaded(size)
@@ -68,7 +68,7 @@ def block_size_not_the_routers(pool: PoolSubject) -> Iterator[Draft]:
         severity, why = MULTIPLES.get(router), WHY_MULTIPLES.get(router)
         if own_keys and expected % tokens == 0:
             severity, why = Severity.WARNING, WHY_LONGER
-        rows = evidence_of(part, (BLOCK_SIZE, EFFECTIVE, DCP), replicas)
+        rows = part.evidence((BLOCK_SIZE, EFFECTIVE, DCP), replicas)
         yield Draft(
             replicas,
             write("A block has ", value(f"{tokens:,}"), " tokens; the router expects ", value(f"{expected:,}"), "."),
@@ -140,7 +140,7 @@ def match_unit_differs(pool: PoolSubject) -> Iterator[Draft]:
     The match unit can be finer than the block size. Where unset, vLLM uses the largest size that divides the blocks of
     all KV cache groups.
     """
-    hashing = caching(pool)
+    hashing = pool.caching
     units = count_equal_hashes_as_one(hashing.values(MATCH_UNIT, _effective_unit), hashing.fingerprints("engine"))
     requested = list(pool_differences(pool, {MATCH_UNIT: units}))
     resolved = pool_differences(_without_other_block_sizes(hashing), (HASH_BLOCK, ALIGNMENT))
@@ -195,7 +195,7 @@ def reusable_prefix_too_long(pool: PoolSubject, *, prompt_tokens: int = 512) -> 
         yield UnevaluatedReplicas(unknown, "" if found else NO_ALIGNMENT)
     for tokens, replicas in sorted((tokens, ids) for tokens, ids in found.items() if tokens > prompt_tokens):
         deciding = (ALIGNMENT,) if pool.only(replicas).values(ALIGNMENT) else (EFFECTIVE, DCP)
-        rows = evidence_of(pool, (BLOCK_SIZE, *deciding, METHOD), replicas)
+        rows = pool.evidence((BLOCK_SIZE, *deciding, METHOD), replicas)
         yield Draft(
             tuple(sorted(replicas)),
             write(
@@ -218,7 +218,7 @@ def reusable_prefix_too_long(pool: PoolSubject, *, prompt_tokens: int = 512) -> 
 def _smallest_hit(settings: Mapping[str, Setting], *, is_uniform: bool, has_one_group: bool) -> int | None:
     """Return the tokens of the smallest cache hit; UNKNOWN without an alignment, None without prefix caching."""
     block, alignment, effective, dcp = (native(settings, path) for path in (BLOCK_SIZE, ALIGNMENT, EFFECTIVE, DCP))
-    if native(settings, PREFIX_CACHING) is not True or not is_size(block):
+    if native(settings, CACHING_PATH) is not True or not is_size(block):
         return None
     if not is_size(alignment) and is_uniform:
         alignment = block

@@ -13,10 +13,9 @@ from dashboard.fleet.formatting import LONG_TEXT, count
 from dashboard.rules import remedy
 from dashboard.rules.differences import pool_differences
 from dashboard.rules.domain import CERTAIN, EVENTS, PUBLISHER, Router
-from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Snippet, UnevaluatedReplicas, Way
+from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Snippet, UnevaluatedReplicas, Way, expectation
 from dashboard.rules.identity.addresses import DP_RANK, ENDPOINT, REPLAY
 from dashboard.rules.registry import rule
-from dashboard.rules.selection import VERSION, evidence_of, expectation, most_used_version, publication, publishing
 from dashboard.rules.sentences import (
     MAX_VALUES,
     name_piece,
@@ -27,9 +26,8 @@ from dashboard.rules.sentences import (
     values_text,
     write,
 )
-from dashboard.rules.subject import PoolSubject
-from dashboard.rules.value_equivalence import NO, YES
-from dashboard.vllm.versions import reports_change
+from dashboard.rules.subject import NO, YES, PoolSubject, publication
+from dashboard.vllm.versions import VERSION, reports_change
 from vllm_fleet_provider.shared.identity import EVENT_TOPIC, NO_PORT, TOPIC
 from vllm_fleet_provider.shared.spelling import canonical_text
 
@@ -77,14 +75,14 @@ def event_format_differs(pool: PoolSubject) -> Iterator[Draft | UnevaluatedRepli
     is_published = {member.id for member in senders.members}.issubset(pool.values(EVENTS, publication).get(YES, ()))
     versions = values_text(senders.only(replicas).values(VERSION), last=" and ")
     changed = ".".join(map(str, MAPS_SINCE))
-    newer = most_used_version(senders.only(maps))
+    newer = senders.only(maps).most_used_version
     yield Draft(
         replicas,
         write(
             *("vLLM ", versions, " sends KV events as arrays; "),
             f"{count(len(maps), 'other replica')} use maps, the format since {changed}.",
         ),
-        evidence_of(senders, [VERSION], replicas, maps),
+        senders.evidence([VERSION], replicas, maps),
         remedy.set_to(
             [(VERSION, newer)],
             f"Update these replicas to vLLM {to_text(newer)} like the others (ID-08), or make the router's reader of "
@@ -128,7 +126,7 @@ def events_not_published(pool: PoolSubject) -> Iterator[Draft]:
     yield Draft(
         off,
         write("KV events are not published", others if on else by_none),
-        (*evidence_of(pool, (EVENTS, PUBLISHER), off), *evidence_of(pool, [EVENTS], (), on)),
+        (*pool.evidence((EVENTS, PUBLISHER), off), *pool.evidence([EVENTS], (), on)),
         remedy.set_to(
             [(EVENTS, YES), (PUBLISHER, ZMQ), *topic], "Enable KV events on these replicas and restart them."
         ),
@@ -142,7 +140,7 @@ def event_topic_differs(pool: PoolSubject) -> Iterator[Draft]:
     The part that names the replica may differ. The router's form is `expects.event_topic` in fleet.yaml, such as
     `kv@{host}:{port}@{model}`.
     """
-    senders, template = publishing(pool), pool.domain.expects.event_topic
+    senders, template = pool.publishing, pool.domain.expects.event_topic
     if pool.is_ignored(EVENT_TOPIC):
         return
     topics = senders.identity(EVENT_TOPIC)
@@ -176,7 +174,7 @@ def _wrong_topic(odd: PoolSubject, topic: SettingValue, template: str | None) ->
     members = odd.members
     names = list(dict.fromkeys(name for member in members for name in member.served_model_names))[:MAX_VALUES]
     served = write(" (served: ", names_text(names), ")") if names else ()
-    rows = evidence_of(odd, [EVENT_TOPIC])
+    rows = odd.evidence([EVENT_TOPIC])
     if template is None:
         fix = _topic_remedy(SERVED, [_form(json.loads(topic.value), members)], members)
         text = write(": this model is not served", served, ".")
@@ -235,7 +233,7 @@ def event_endpoint_differs(pool: PoolSubject) -> Iterator[Draft]:
     router's, and the replica connects. Hosts may differ. Ports are compared only where each replica has its own host
     and all have one data-parallel rank, because vLLM adds the rank to the port.
     """
-    senders = publishing(pool)
+    senders = pool.publishing
     senders = senders.only({each.id for each in senders.members if _is_configured(pool.settings(each).get(ENDPOINT))})
     for draft in pool_differences(senders, {path: _endpoints(senders, path) for path in (ENDPOINT, REPLAY)}):
         yield replace(draft, remedy=_endpoint_remedy(senders, draft))
@@ -291,7 +289,7 @@ def kv_events_cannot_be_replayed(pool: PoolSubject) -> Iterator[Draft]:
 
     Where only some have one, RT-11 reports the difference.
     """
-    senders = publishing(pool)
+    senders = pool.publishing
     replays = senders.values(REPLAY)
     replicas = tuple(sorted(each.id for each in senders.members))
     if not replicas or pool.is_ignored(REPLAY) or {each.state for each in replays} != {State.NULL}:
@@ -300,7 +298,7 @@ def kv_events_cannot_be_replayed(pool: PoolSubject) -> Iterator[Draft]:
         yield Draft(
             replicas,
             write(setting_piece(REPLAY), " is unset on all replicas that publish KV events."),
-            evidence_of(senders, (REPLAY,)),
+            senders.evidence((REPLAY,)),
             Remedy(
                 "Set a replay endpoint on every replica and its port in the router's configuration, then restart them.",
                 (Snippet("flag", REPLAY_FLAG),),

@@ -14,7 +14,7 @@ from dashboard.fleet.pieces import Text, value
 from dashboard.rules import remedy
 from dashboard.rules.differences import capitalized, deviation, differences, majority, tie
 from dashboard.rules.domain import ImpactContext, SeedPolicy, Store
-from dashboard.rules.findings import Confidence, Draft, Remedy, Severity, UnevaluatedReplicas
+from dashboard.rules.findings import Confidence, Draft, Remedy, Severity, UnevaluatedReplicas, expectation
 from dashboard.rules.registry import rule
 from dashboard.rules.routing import hash_seed as seeding
 from dashboard.rules.routing.hash_seed import FROM_VARIABLE, SEED, SEED_POLICY, UNSEEDED, VARIABLE, Seeds, of_kind
@@ -23,10 +23,10 @@ from dashboard.rules.routing.hashes import (
     digest_evidence,
     wanted_algorithm,
 )
-from dashboard.rules.selection import VERSION, caching, evidence_of, expectation, most_used_version
 from dashboard.rules.sentences import MAX_VALUES, setting_piece, value_piece, write
 from dashboard.rules.subject import FINGERPRINT, PoolSubject
 from dashboard.vllm.lookahead import LOOKAHEAD
+from dashboard.vllm.versions import VERSION
 
 COMPARING = (ImpactContext.PREFIX_HASH, ImpactContext.KV_STORE, ImpactContext.KV_EVENTS)
 FEWEST = 2  # replicas whose seeds can differ
@@ -54,7 +54,7 @@ def hash_root_differs(pool: PoolSubject) -> Iterator[Draft | UnevaluatedReplicas
     is_needless = policy is SeedPolicy.RANDOM and pool.domain.kv_store is Store.NONE
     if is_needless or pool.is_ignored(SEED):
         return
-    hashing = caching(pool)
+    hashing = pool.caching
     seeds = seeding.seeds_of(hashing)
     yield from _not_evaluated(hashing, seeds)
     if policy is SeedPolicy.ENVIRONMENT:
@@ -181,7 +181,7 @@ def _hash_remedy(pool: PoolSubject, seeds: Seeds) -> Remedy:
         return seeding.end_random_seeds(pool, random, is_certain=True)
     if len(pool.values(VERSION)) > 1:
         sentence = "Run one vLLM version on every replica of the pool (ID-08)."
-        return remedy.set_to([(VERSION, most_used_version(pool))], sentence)
+        return remedy.set_to([(VERSION, pool.most_used_version)], sentence)
     return Remedy(
         "Start these replicas from one image with one command line and environment. Look for a plugin or patch that "
         "changes hashing."
@@ -278,7 +278,7 @@ def _unlike_routers_variable(pool: PoolSubject, seeds: Seeds) -> Iterator[Draft]
         yield Draft(
             unset,
             write(setting_piece(SEED), " is unset; the router expects hashes that start from it."),
-            (*evidence_of(pool, (SEED, SEED_POLICY), unset), expectation(SEED, SeedPolicy.ENVIRONMENT)),
+            (*pool.evidence((SEED, SEED_POLICY), unset), expectation(SEED, SeedPolicy.ENVIRONMENT)),
             seeding.same_seed(values[0]) if values else seeding.one_seed(),
         )
     yield from _differing_hashes(pool.without(unset), hashes)

@@ -12,10 +12,9 @@ from dashboard.rules import remedy
 from dashboard.rules.domain import SeedPolicy
 from dashboard.rules.findings import Evidence, Remedy, Way
 from dashboard.rules.routing.hashes import HASH_ALGORITHM, wanted_algorithm
-from dashboard.rules.selection import VERSION, evidence_of, most_used_version
 from dashboard.rules.sentences import MAX_VALUES, to_text
 from dashboard.rules.subject import PoolSubject
-from dashboard.vllm.versions import EARLIEST
+from dashboard.vllm.versions import EARLIEST, VERSION
 
 SEED, SEED_POLICY = prefix.SEED_PATH, prefix.SEED_POLICY_PATH  # the provider reports the policy in place of the seed
 VARIABLE = "PYTHONHASHSEED"
@@ -86,7 +85,7 @@ def seed_evidence(
     pool: PoolSubject, replicas: Collection[str], reference: Collection[str] = ()
 ) -> tuple[Evidence, ...]:
     """Return the settings that decide the seeds of these replicas, each followed by those of the reference."""
-    return evidence_of(pool, (VERSION, HASH_ALGORITHM, SEED, SEED_POLICY), replicas, reference)
+    return pool.evidence((VERSION, HASH_ALGORITHM, SEED, SEED_POLICY), replicas, reference)
 
 
 def causes_of(seeds: Iterable[prefix.HashSeed]) -> str:
@@ -125,7 +124,7 @@ def like_the_fixed(pool: PoolSubject, seeds: Seeds, fixed: Seeds, *, is_certain:
     part, own = pool.only(fixed), min(seeds.values())
     seed_everywhere = uncapitalized(SET_EVERYWHERE)
     if own.path == VERSION:
-        version = most_used_version(part)
+        version = part.most_used_version
         sentence = f"Update these replicas to vLLM {to_text(version)} like the others (ID-08). Or {seed_everywhere}."
         ways = [Way(((VERSION, version),)), SEED_EVERYWHERE]
         return _alternatives(pool, sentence, ways, is_certain=is_certain)
@@ -150,7 +149,7 @@ def routers_fixed_seed(pool: PoolSubject, seed: prefix.HashSeed, fixed: Seeds) -
     """Return how to get the fixed seed that the router expects, as `fixed` replicas have it; or correct fleet.yaml."""
     part, wanted = pool.only(fixed), wanted_algorithm(pool)
     if seed.path == VERSION:
-        path, value = VERSION, most_used_version(part) if fixed else FIRST_FIXED
+        path, value = VERSION, part.most_used_version if fixed else FIRST_FIXED
         target = f"{to_text(value)} like the others (ID-08)" if fixed else "0.29 or later"
         sentence = f"Update these replicas to vLLM {target}."
     else:

@@ -10,9 +10,8 @@ from dashboard.compare.holders import Holders
 from dashboard.fleet import SettingValue, State
 from dashboard.rules import remedy
 from dashboard.rules.differences import code, differences, majority
-from dashboard.rules.findings import Draft, Evidence, Severity
+from dashboard.rules.findings import Draft, Evidence, Severity, expectation
 from dashboard.rules.registry import rule
-from dashboard.rules.selection import caching, expectation
 from dashboard.rules.sentences import setting_name, setting_piece, to_text, value_piece, write
 from dashboard.rules.subject import FINGERPRINT, PoolSubject, setting_value
 
@@ -36,7 +35,7 @@ def hash_algorithm_differs(pool: PoolSubject) -> Iterator[Draft]:
     """
     if pool.is_ignored(HASH_ALGORITHM):
         return
-    hashing, wanted = caching(pool), _expected(pool)
+    hashing, wanted = pool.caching, _expected(pool)
     algorithms, hashes = _algorithms(hashing), hashing.fingerprints()
     drafts = differences({HASH_ALGORITHM: algorithms}) if wanted is None else _unlike_router(algorithms, wanted)
     for draft in drafts:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from dashboard.compare.equality import NOT_SET
+from dashboard.compare.prefix import CACHING_PATH
 from dashboard.fleet import Engine, FactName, Replica, Role, Setting, SettingValue
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import join_texts, value
@@ -16,10 +17,9 @@ from dashboard.rules.domain import Origin, Router
 from dashboard.rules.findings import Confidence, Draft, Remedy, Severity, Snippet
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.blocks import BLOCK_SIZE, is_size
-from dashboard.rules.selection import PREFIX_CACHING, caching, evidence_of, first_engine_groups
 from dashboard.rules.sentences import setting_piece, value_piece, write
-from dashboard.rules.subject import PoolSubject
-from dashboard.rules.value_equivalence import NO, YES, assume_if_auto, assume_if_folder, names_as_one, revisions
+from dashboard.rules.subject import NO, YES, PoolSubject
+from dashboard.rules.value_equivalence import assume_if_auto, assume_if_folder, names_as_one, revisions
 
 TOKENIZER = "model_config.tokenizer"
 TOKENIZER_MODE = "model_config.tokenizer_mode"
@@ -36,16 +36,16 @@ GIB = 2**30  # the unit of the size (vllm/config/cache.py)
 MAX_GIB = 2**20  # a larger number is no size
 
 
-@rule("RT-13", needs=(PREFIX_CACHING,))
+@rule("RT-13", needs=(CACHING_PATH,))
 def prefix_caching_off(pool: PoolSubject) -> Iterator[Draft]:
     """Prefix caching is on for some replicas only, or off for all behind a prefix-aware router.
 
     Where the router is only assumed, not detected from KV events, a pool with prefix caching off everywhere is info.
     """
-    holders = pool.values(PREFIX_CACHING)
+    holders = pool.values(CACHING_PATH)
     on, off = holders.get(YES, ()), holders.get(NO, ())
     is_aware = pool.domain.router is not Router.NONE
-    if not off or pool.is_ignored(PREFIX_CACHING):
+    if not off or pool.is_ignored(CACHING_PATH):
         return
     if on:
         is_on_wanted = is_aware or len(on) >= len(off)
@@ -63,8 +63,8 @@ def _partly(pool: PoolSubject, odd: tuple[str, ...], rest: tuple[str, ...], want
     return Draft(
         odd,
         write("Prefix caching is ", value(own), f"; it is {others} on {share}."),
-        evidence_of(pool, [PREFIX_CACHING], odd, rest),
-        remedy.set_to([(PREFIX_CACHING, wanted)], sentence),
+        pool.evidence([CACHING_PATH], odd, rest),
+        remedy.set_to([(CACHING_PATH, wanted)], sentence),
     )
 
 
@@ -72,7 +72,7 @@ def _off_everywhere(pool: PoolSubject, off: tuple[str, ...]) -> Draft:
     """Return a pool without prefix caching; where the router is assumed, the remedy also offers to declare none."""
     is_assumed = pool.domain.router_basis is Origin.ASSUMED
     behind = "" if pool.domain.assumptions else "; the router sends prompts by prefix"
-    fix = remedy.set_to([(PREFIX_CACHING, YES)], "Enable prefix caching and restart the replicas.")
+    fix = remedy.set_to([(CACHING_PATH, YES)], "Enable prefix caching and restart the replicas.")
     if is_assumed:
         sentence = (
             f"{fix.sentence} Where no router uses prefixes, set `router: {Router.NONE}` for this pool in fleet.yaml."
@@ -82,7 +82,7 @@ def _off_everywhere(pool: PoolSubject, off: tuple[str, ...]) -> Draft:
     return Draft(
         off,
         write("Prefix caching is ", value("off"), f" on all {count(len(off), 'replica')} that report it{behind}."),
-        evidence_of(pool, [PREFIX_CACHING], off),
+        pool.evidence([CACHING_PATH], off),
         fix,
         severity=Severity.INFO if is_assumed else None,
         assumptions=pool.domain.assumptions,
@@ -125,7 +125,7 @@ def offloaded_cache_not_counted(pool: PoolSubject) -> Iterator[Draft]:
     yield Draft(
         replicas,
         text,
-        evidence_of(pool, (SIZE, CONNECTOR), replicas),
+        pool.evidence((SIZE, CONNECTOR), replicas),
         Remedy(
             "Set the router's capacity per replica to all of its blocks (llm-d: `lruCapacityPerServer`).",
             () if blocks is None else (Snippet("yaml", yaml),),
@@ -177,10 +177,10 @@ def state_retention_differs(pool: PoolSubject) -> Iterator[Draft]:
     Replicas without prefix caching or
     without such layers are excluded. Where no KV cache groups are reported, the finding is assumed.
     """
-    groups = first_engine_groups(pool)
+    groups = pool.first_engine_groups
     kinds = {replica: [each.spec_type.lower() for each in own] for replica, own in groups.items()}
     sparse = {replica for replica, own in kinds.items() if any(name in kind for name in SPARSE for kind in own)}
-    part = caching(pool).without(kinds.keys() - sparse)
+    part = pool.caching.without(kinds.keys() - sparse)
     for draft in pool_differences(part, [RETENTION]):
         concerned = {replica for each in draft.evidence for replica in each.replicas}
         yield draft if concerned <= sparse else replace(draft, assumptions=(IS_HYBRID,))

@@ -16,7 +16,6 @@ from dashboard.rules.identity.addresses import ENDPOINT
 from dashboard.rules.registry import rule
 from dashboard.rules.routing.events import PORT, WILDCARD
 from dashboard.rules.routing.prefix_caching import SIZE
-from dashboard.rules.selection import evidence_of, publishing
 from dashboard.rules.sentences import write
 from dashboard.rules.subject import PoolSubject
 from vllm_fleet_provider.shared.spelling import canonical_text
@@ -138,7 +137,7 @@ def router_index_too_small(pool: PoolSubject) -> Iterator[Draft]:
     if needed <= most:
         return
     fact = pool.domain.fact(FactName.PODS_PER_KEY)
-    rows = evidence_of(pool, (SIZE,)) if tiers > 1 else ()
+    rows = pool.evidence((SIZE,)) if tiers > 1 else ()
     yield Draft(
         tuple(each.id for each in pool.members),
         write(
@@ -177,7 +176,7 @@ def events_not_subscribed(pool: PoolSubject) -> Iterator[Draft]:
     only a router without any subscriber is reported. The configured port is compared where the replica binds it
     (`tcp://*:5557`); not one of `/kv_event_sources`, to which vLLM has added the data-parallel rank.
     """
-    senders = publishing(pool)
+    senders = pool.publishing
     if not senders.members or pool.is_ignored(EVENTS):
         return
     total, names = pool.domain.read(FactName.SUBSCRIBED), pool.domain.read(FactName.SUBSCRIBERS) or []
@@ -189,7 +188,7 @@ def events_not_subscribed(pool: PoolSubject) -> Iterator[Draft]:
         text = write(
             f"The router reads no KV events of {len(missing):,} of {len(senders.members):,} replicas that publish them."
         )
-        rows = (*evidence_of(odd, (EVENTS,)), *([_row(fact, is_reference=True)] if fact else []))
+        rows = (*odd.evidence((EVENTS,)), *([_row(fact, is_reference=True)] if fact else []))
         yield Draft(
             tuple(missing),
             text,
@@ -205,7 +204,7 @@ def events_not_subscribed(pool: PoolSubject) -> Iterator[Draft]:
             write(
                 "KV events are published at port ", value(str(own)), "; the router reads port ", value(str(port)), "."
             ),
-            (*evidence_of(senders, (ENDPOINT,), replicas), *([_row(fact, is_reference=True)] if fact else [])),
+            (*senders.evidence((ENDPOINT,), replicas), *([_row(fact, is_reference=True)] if fact else [])),
             Remedy(
                 f"Set socketPort of the router to {own}, or publish at port {port} and restart these replicas.",
                 (Snippet("yaml", f"kvEventsConfig:\n  podDiscoveryConfig:\n    socketPort: {own}"),),

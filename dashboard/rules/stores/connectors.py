@@ -21,7 +21,6 @@ from dashboard.rules.differences import code, pool_differences, split, value_evi
 from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet, UnevaluatedReplicas
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.routing.blocks import BLOCK_SIZE, is_size
-from dashboard.rules.selection import first_engine_groups
 from dashboard.rules.sentences import MAX_VALUES, name_piece, setting_name, setting_piece, to_text, values_text, write
 from dashboard.rules.stores.sharing import (
     LMCACHE,
@@ -130,7 +129,7 @@ def _unless_by_design(draft: Draft, candidates: Sequence[_Writer], pool: PoolSub
 
 def _candidates(pool: PoolSubject) -> Iterator[_Writer]:
     """Yield the members that report their connectors' options; those without the store's connector could get it."""
-    models, groups, known = pool.identity(MODEL), first_engine_groups(pool), pool.connectors
+    models, groups, known = pool.identity(MODEL), pool.first_engine_groups, pool.connectors
     for member in pool.members:
         settings, model = pool.settings(member), models.get(member.id)
         options = next((each.options for each in known[member.id] if each.name == MOONCAKE), None)

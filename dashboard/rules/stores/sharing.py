@@ -16,7 +16,6 @@ from dashboard.rules.differences import HoldersByPath, differences, majority, po
 from dashboard.rules.domain import OFFLOADING, Store
 from dashboard.rules.findings import Draft, Remedy, Severity, Snippet, UnevaluatedReplicas
 from dashboard.rules.registry import rule
-from dashboard.rules.selection import first_engine_groups
 from dashboard.rules.sentences import ADAPTERS, MAX_VALUES, setting_piece, write
 from dashboard.rules.subject import PoolSubject, group_by_native
 from dashboard.rules.value_equivalence import names_as_one, option_values, revisions, unset_is_true
@@ -131,7 +130,7 @@ def _lmcache_options(pool: PoolSubject) -> dict[str, Holders]:
 
 def _keys(pool: PoolSubject) -> dict[str, Holders]:
     """Return the values by path of what the keys of the pool's store include."""
-    groups = first_engine_groups(pool)
+    groups = pool.first_engine_groups
     keys = {MODEL: group_by_native(pool.identity(MODEL)), CACHE_DTYPE: pool.values(CACHE_DTYPE, resolved_kv_dtype)}
     keys |= {path: pool.values(path) for path in (*CONTEXT, *((TP, PP) if _separates_ranks(pool, groups) else ()))}
     keys |= option_values(pool, CHUNKS)
