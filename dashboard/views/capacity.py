@@ -41,20 +41,13 @@ from dashboard.views.context import context_of
 from dashboard.views.help import BASIS, REQUESTS, glossary
 from dashboard.views.names import brief, slugs
 from dashboard.views.table import Field, to_data, to_table
+from dashboard.views.traffic import KV_USAGE
 
 MOST_OUTLIERS = 6  # named one by one; the table of ranks has all
 MOST_ROWS = 4_000  # ranks of one table
 WORST_POOLS = 5  # rows above the bars of the worst pool
 NAIVE = "Naive estimate"
 NO_RANKS: Mapping[str, Sequence[Any]] = MappingProxyType({})
-KV_IN_USE = Field(
-    "kv_usage",
-    "KV in use",
-    lambda rank: formatting.share(rank.kv_usage),
-    missing=NOT_KNOWN,
-    is_number=True,
-    key="kv_usage",
-)
 RANKS = (
     Field(
         "name",
@@ -82,7 +75,7 @@ RANKS = (
     ),
     Field("", "Requests", capacity_text.requests_text, attrgetter("requests"), is_number=True),
     Field("gib", "KV GiB", "{:,.1f}", is_number=True),
-    KV_IN_USE,
+    KV_USAGE,
     Field("naive_tokens", NAIVE, is_number=True, term="naive tokens", key="Blocks × size"),
     Field("basis", "Basis", lambda rank: rank.basis if rank.counts else f"{rank.basis}, not counted", term="basis"),
     Field("device", "Device", lambda rank: capacity_text.short_device(brief(rank.device))),
@@ -117,7 +110,7 @@ def capacity_report(
         "per": "" if per == RANK else per,
     }
     chosen = {key: text for key, text in choices.items() if text}
-    filters = [*([("pool", pool)] if pool else []), *chosen.items()]
+    filters = [("pool", pool), *chosen.items()]
     by_pool = ranks_by_pool(fleet, ranks)
     shown = pool or next(iter(by_pool), None)
     links = {key: text for key, text in chosen.items() if key != "per" or text == GPU}
@@ -225,7 +218,7 @@ def outlier_entries(
 def ranks_table(ranks: Iterable[Any], name: str, caption: str) -> Table:
     known = list(ranks)
     note = capacity_text.used_text(known)
-    fields = [field for field in RANKS if note or field is not KV_IN_USE]
+    fields = [field for field in RANKS if note or field is not KV_USAGE]
     rest = "{:,} more ranks are not listed.".format
     table = to_table(known, fields, name, caption, note, most=MOST_ROWS, rest=rest, is_whole=True)
     return replace(table, test_id="rank")
@@ -247,12 +240,8 @@ def pools_table(
 
     def short_cell(pool: PoolCapacity) -> Cell:
         off = [rank.off for rank in ranks[pool.name] if capacity_text.is_short(rank)]
-        return Cell(
-            f"{len(off):,} ({capacity_text.percent(min(off))})" if off else "0", Tone.WARNING if off else Tone.PLAIN
-        )
-
-    def short_number(pool: PoolCapacity) -> int:
-        return sum(map(capacity_text.is_short, ranks[pool.name]))
+        text = f"{len(off):,} ({capacity_text.percent(min(off))})" if off else "0"
+        return Cell(text, Tone.WARNING if off else Tone.PLAIN, value=len(off))
 
     def naive_cell(pool: PoolCapacity) -> Cell:
         misleads, text = capacity_text.naive_text(pool, windows.get(pool.name, ""))
@@ -266,7 +255,7 @@ def pools_table(
             link=lambda pool: page("capacity", **(choices or {}), pool=pool.name),
         ),
         Field("ranks", "Ranks", capacity_text.ranks_text, is_number=True, term="DP rank"),
-        *([Field("", "Short ranks", short_cell, short_number, is_number=True)] if ranks else []),
+        *([Field("", "Short ranks", short_cell, is_number=True)] if ranks else []),
         Field(
             "tokens.value",
             "KV tokens",
@@ -283,8 +272,7 @@ def pools_table(
         Field("gib.known", key="Ranks with KV GiB", is_number=True),
         Field("basis", "Basis", attrgetter("basis.value"), term="basis"),
         Field("naive", key="Naive tokens", is_number=True),
-        Field("", NAIVE, naive_cell, term="naive tokens", is_shown_only=True),
-        Field("", value=lambda pool: naive_cell(pool).text, key=NAIVE),
+        Field("", NAIVE, naive_cell, term="naive tokens"),
     )
     table = to_table(pools, fields, "capacity-of-pools", "KV cache capacity of the pools")
     return replace(table, test_id="pool")

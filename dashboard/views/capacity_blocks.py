@@ -246,7 +246,9 @@ def _rank_bar(rank: Any) -> Bar:
     lines = [f"{brief(rank.name)}, rank {rank.dp_rank}"]
     lines.append(f"{value_text(rank)} {rank.measure}{f' ({percent(rank.off)} off the median)' if rank.off else ''}")
     lines += [f"basis: {rank.basis}"] if rank.measure is Measure.TOKENS else []
-    lines += [f"KV cache in use: {formatting.share(rank.kv_usage)}"] if rank.kv_usage is not None else []
+    lines += (
+        [f"KV cache in use: {formatting.share(rank.traffic.kv_usage)}"] if rank.traffic.kv_usage is not None else []
+    )
     lines += [short_device(brief(rank.device))] if rank.device else []
     lines += [f"cohort {rank.cohort}"] if rank.cohort else []
     lines += [] if rank.counts else ["not counted: stale, or second address of one process"]
@@ -275,7 +277,7 @@ def _bar(rank: Any, label: str, value: float | None, tick: str, hover: Sequence[
         group=brief(rank.name),
         tick=tick,
         hover=tuple(hover),
-        used=rank.kv_usage,
+        used=rank.traffic.kv_usage,
         is_faint=not rank.counts,
     )
 

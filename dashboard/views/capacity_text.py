@@ -252,9 +252,9 @@ def not_drawn(ranks: Sequence[Any], silent: Sequence[Replica]) -> Iterator[Text]
 
 def used_text(ranks: Sequence[Any]) -> str:
     """Return what the shares in use are of, and where they are unknown; empty where none is known."""
-    known = [rank.kv_usage is not None for rank in ranks]
+    known = [rank.traffic.kv_usage is not None for rank in ranks]
     missing = f"; unknown on {count(known.count(False), 'rank')}" if not all(known) else ""
-    window = formatting.duration(max((rank.window for rank in ranks), default=0.0))
+    window = formatting.duration(max((rank.traffic.seconds for rank in ranks), default=0.0))
     return f"KV cache in use, highest value in {window}{missing}." if any(known) else ""
 
 
@@ -288,7 +288,7 @@ def ranks_of(
     length (None). `counts`: no sum and no median has ranks of stale replicas, second addresses of a process, and ranks
     that sleep. `device` is the name of most of its devices. Its peers are of one pool and one kind of device
     (`peers`; if its own is not reported, the only one of its pool): `usual` is their median, `off` an outlier's share
-    above it. `kv_usage` is the largest share of its KV cache in use in the last `window` seconds.
+    above it.
     """
     replicas = fleet.replicas if of is None else of
     every = [(replica, engine) for replica in replicas for engine in replica.engines]
@@ -302,7 +302,6 @@ def ranks_of(
     else:
         values, bounds = [each.requests for each in requests], [each.at_most for each in requests]
     devices = _most_devices(replicas)
-    used = [fleet.traffic.get(replica.id, {}).get(engine.dp_rank, NO_TRAFFIC) for replica, engine in every]
     columns: dict[str, list[Any]] = {
         "name": [replica.name for replica, _ in every],
         "is_alone": [len(replica.engines) == 1 for replica, _ in every],
@@ -314,8 +313,7 @@ def ranks_of(
         "gib": gib,
         "value": values,
         "is_bound": bounds,
-        "kv_usage": [each.kv_usage for each in used],
-        "window": [each.seconds for each in used],
+        "traffic": [fleet.traffic.get(replica.id, {}).get(engine.dp_rank, NO_TRAFFIC) for replica, engine in every],
         "device": [devices.get((replica.id, engine.dp_rank), "") for replica, engine in every],
     }
     frame = fleet.frames.engines

@@ -10,9 +10,10 @@ from dashboard.analysis.assembly import Fleet, only_replicas
 from dashboard.analysis.kv_transfer import transfer_text
 from dashboard.analysis.plan import plan_of
 from dashboard.analysis.sharing_text import sharing_lines
-from dashboard.compare import MAJORITY, Reference, ReferenceKind, holders
+from dashboard.compare import MAJORITY, Reference, ReferenceKind
 from dashboard.compare.columns import REFERENCE_NOTE, MatrixColumn
 from dashboard.compare.encoding import lookup_setting
+from dashboard.compare.holders import by_frequency
 from dashboard.compare.inner import inner_difference
 from dashboard.fleet import Cohort, Pool, Replica, SettingValue, Source, State, formatting
 from dashboard.fleet.history import NO_SIGHTINGS, Sighting
@@ -62,7 +63,7 @@ from dashboard.views.pool_comparison import (
     worst_by_path,
 )
 from dashboard.views.pool_text import router_section, sharing_blocks, sharing_severity, trait_paragraphs
-from dashboard.views.setting import origin_text, origins_text
+from dashboard.views.setting import PoolValue, origins_text, pool_values
 from dashboard.views.since import since_cell, since_paragraphs
 from dashboard.views.table import Field, plain_value, to_table
 from dashboard.views.traffic import PROMPT_SHARE, traffic_of, traffic_table
@@ -86,7 +87,7 @@ def compare_report(fleet: Fleet, pool: str, choice: SettingChoice = ONLY_DIFFERE
         title="Compare",
         headline=own.name,
         lead=head_text(own, members, fleet.inspection.domains.get(pool)),
-        context=context_of(fleet, filters=[(POOL, own.name), *_filters(choice)]),
+        context=context_of(fleet, filters={POOL: own.name, **_filters(choice)}.items()),
         parts=(
             sharing_section(fleet, own),
             *pool_section(fleet, pool),
@@ -135,7 +136,7 @@ def chosen_report(fleet: Fleet, ids: Sequence[str], choice: SettingChoice, notes
         title="Compare",
         headline=f"{formatting.count(len(ids), 'replica')} compared",
         lead=formatting.shortlist(named, MOST_CHOSEN),
-        context=context_of(fleet, filters=[(CHOSEN, ", ".join(ids)), *_filters(choice._replace(by_replica=False))]),
+        context=context_of(fleet, filters={CHOSEN: ", ".join(ids), **_filters(choice), COLUMNS: ""}.items()),
         parts=(
             Section(SHARING, "Prefix sharing", (_chosen_verdict(part, pool),)),
             settings_section(settings, members, choice),
@@ -173,16 +174,15 @@ def _with_notes(table: DifferenceTable, notes: Mapping[str, str]) -> DifferenceT
     return replace(table, matrix=matrix, measures=measures)
 
 
-def _filters(choice: SettingChoice) -> list[tuple[str, str]]:
-    choices = {
+def _filters(choice: SettingChoice) -> dict[str, str | None]:
+    return {
         SHOW: "" if choice.only_differences else "All settings",
         SEARCH: choice.search,
-        SECTION: choice.section or "",
+        SECTION: choice.section,
         ORIGIN: "" if choice.origin is OriginFilter.ANY else ORIGIN_WORDS[choice.origin],
         REFERENCE_CHOICE: "" if choice.reference == MAJORITY else choice.reference.text,
         COLUMNS: "Replicas" if choice.by_replica else "",
     }
-    return [(key, value) for key, value in choices.items() if value]
 
 
 def sharing_section(fleet: Fleet, pool: Pool) -> Section:
@@ -313,11 +313,10 @@ def setting_blocks(fleet: Fleet, pool: Pool, path: str) -> tuple[Block, ...]:
     }
     if not sources:
         return (head, *findings, Paragraph(plain("Not reported by any replica of this pool."), Tone.INFO))
-    values = []
     majority = next((each.majority for each in pool.differences if each.path == path), None)
-    for value, ids in holders(pool, fleet.documents, path).items():
-        values.append(_value_entry(value, [fleet.by_id[each] for each in ids], sources, path, pool, majority))
-    return (head, *findings, Entries(tuple(values)))
+    known = {each.value: each for each in pool_values(fleet, path) if each.pool == pool.name}
+    order = by_frequency({value: [one.id for one in each.replicas] for value, each in known.items()})
+    return (head, *findings, Entries(tuple(_value_entry(known[value], sources, path, majority) for value in order)))
 
 
 def cohort_blocks(fleet: Fleet, pool: Pool, own: Cohort) -> tuple[Block, ...]:
@@ -346,34 +345,24 @@ def _finding_entry(finding: Finding) -> Entry:
     return Entry(Tone(finding.severity), finding.text, lines=(rule,), link=Link(Kind.FINDING, finding.id))
 
 
-def _value_entry(
-    value: SettingValue,
-    own: Sequence[Replica],
-    sources: Mapping[str, Source],
-    path: str,
-    pool: Pool,
-    majority: SettingValue | None,
-) -> Entry:
+def _value_entry(found: PoolValue, sources: Mapping[str, Source], path: str, majority: SettingValue | None) -> Entry:
     """Return a value with the cohorts of its replicas, the replicas, and who reported it. `sources` are by document.
 
     A long value says what differs inside from that of the `majority`.
     """
-    keys = {str(replica.document) for replica in own}
-    letters = [each.letter for each in pool.cohorts if not keys.isdisjoint(each.documents)]
+    value, own = found.value, found.replicas
     head: Text = (
-        *(piece for letter in letters for piece in (cohort(letter, pool.name), Piece(" "))),
+        *(piece for letter in found.cohorts for piece in (cohort(letter, found.pool), Piece(" "))),
         Piece(formatting.count(len(own), "replica"), Style.STRONG),
     )
-    known = {sources[key] for key in keys if key in sources}
-    if known:
-        words = formatting.joined([formatting.SOURCE_WORDS[source] for source in Source if source in known])
-        head = (*head, Piece(f" · reported by {words}", Style.MUTED))
+    known = {sources.get(str(replica.document)) for replica in own}
+    if words := [formatting.SOURCE_WORDS[source] for source in Source if source in known]:
+        head = (*head, Piece(f" · reported by {formatting.joined(words)}", Style.MUTED))
     names = {replica.id: replica.name for replica in own}
     lines = [replica_text(names, names, MOST_NAMES)]
     if state := formatting.STATE_WORDS.get(value.state):
         return Entry(Tone.PLAIN, head, lines=(plain(state), *lines))
-    origins = Counter(origin_text(path, value, replica) for replica in own)
-    lines.append(plain(f"Origin: {origins_text(origins.most_common())}."))
+    lines.append(plain(f"Origin: {origins_text(found.origins)}."))
     if majority is not None and (inside := inner_difference(majority.value, value.value)):
         lines.append(plain(f"Compared with the majority: {inside}."))
     snippets = [formatting.whole_text(*value)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -42,8 +42,8 @@ class Context:
     past: PastTime | None = None
 
 
-def context_of(fleet: Fleet, *, name: str = "", filters: Sequence[tuple[str, str]] = ()) -> Context:
-    """Return the context of a fleet; `name` is that of its snapshot."""
+def context_of(fleet: Fleet, *, name: str = "", filters: Iterable[tuple[str, str | None]] = ()) -> Context:
+    """Return the context of a fleet; `name` is that of its snapshot. Filters without a text are left out."""
     counts = fleet.coverage
     return Context(
         fleet=fleet.name,
@@ -53,7 +53,7 @@ def context_of(fleet: Fleet, *, name: str = "", filters: Sequence[tuple[str, str
         snapshot=fleet.snapshot,
         past=fleet.past,
         name=name,
-        filters=tuple(filters),
+        filters=tuple((name, text) for name, text in filters if text),
         as_of=as_of_text(fleet),
     )
 

@@ -76,10 +76,9 @@ class FindingFilter(NamedTuple):
     new_since: datetime | None = None
 
     @property
-    def choices(self) -> list[tuple[str, str]]:
-        """Return the filters that select something, as text."""
-        known = (("search", self.search.text), ("pool", self.pool), ("new_since", self.new_since))
-        return [(key, iso(each) if isinstance(each, datetime) else each) for key, each in known if each]
+    def choices(self) -> list[tuple[str, str | None]]:
+        new = iso(self.new_since) if self.new_since else ""
+        return [("search", self.search.text), ("pool", self.pool), ("new_since", new)]
 
     def matches(self, listed: ListedFinding) -> bool:
         finding, search = listed.finding, self.search
@@ -198,11 +197,7 @@ def full_entries(
         ids = [each.finding.id for each in group]
         lines = [line for key in ids for line in note_lines(notes.get(key), before_notes.get(key))]
         items.append(replace(_full(group, fleet), notes=tuple(dict.fromkeys(lines))))
-    return Entries(tuple(items), lambda: findings_data(_findings(every), names, sightings_of(every)))
-
-
-def sightings_of(listed: Iterable[ListedFinding]) -> dict[str, Sighting]:
-    return {each.finding.fingerprint: each.sighting for each in listed if each.sighting}
+    return Entries(tuple(items), lambda: findings_data(_findings(every), names, fleet.sightings.findings))
 
 
 def head_of(findings: Sequence[Finding], link: Link | None = None) -> Text:

@@ -95,7 +95,7 @@ def plan_view(fleet: Fleet, plan: Plan, pool: str = "", *, is_short: bool = Fals
         title="Fix plan",
         headline=f"{fleet.name}: {plan_text(plan)}",
         lead=READ_ONLY if plan.causes else "",
-        context=context_of(fleet, filters=[("pool", pool)] if pool else []),
+        context=context_of(fleet, filters=[("pool", pool)]),
         parts=_cause_sections(fleet, plan, is_short=is_short),
     )
 

@@ -180,7 +180,7 @@ def replicas_report(fleet: Fleet, choice: ReplicaChoice = EVERY_REPLICA, *, rows
         title="Replicas",
         headline=replicas_title(limited, choice.pool),
         lead=lead,
-        context=context_of(fleet, filters=[(key, text) for key, text in filters.items() if text]),
+        context=context_of(fleet, filters=filters.items()),
         parts=(
             *([Section("not-read", "Incomplete data", unread, is_exported_only=True)] if unread else []),
             Section(TABLE, "Replicas", (table,)),

@@ -85,7 +85,8 @@ def outcome_table(inspection: Inspection, kind: OutcomeKind, chosen: FindingFilt
     if kind is OutcomeKind.PASSED:
         fields.append(Field("", "Not reported by", lambda rule: _unreported(by_rule[rule])))
     else:
-        fields.append(Field("", "Reason", lambda rule: _reason_cell(by_rule[rule]), key="Why not"))
+        reasons = {rule: tuple(dict.fromkeys(each.reason for each in own)) for rule, own in by_rule.items()}
+        fields.append(Field("", "Reason", lambda rule: _reasons(by_rule[rule]), reasons.get, key="Why not"))
     name = SKIPPED if kind is OutcomeKind.SKIPPED else f"rules-{kind.value.replace(' ', '-')}"
     return to_table(sorted(by_rule), fields, name, f"{kind.capitalize()} rules")
 
@@ -112,10 +113,6 @@ def rule_counts(fleet: Fleet, part: Fleet, chosen: FindingFilter) -> dict[str, i
         SUPPRESSED: len(part.inspection.suppressed),
         IGNORED: sum(len(pool.ignored) for pool in part.pools),
     }
-
-
-def _reason_cell(outcomes: Sequence[Outcome]) -> Cell:
-    return Cell(_reasons(outcomes), value=tuple(dict.fromkeys(each.reason for each in outcomes)))
 
 
 def _by_rule(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:

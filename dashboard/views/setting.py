@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from operator import attrgetter
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
@@ -253,27 +254,31 @@ def _value_fields(path: str, fleet: Fleet | None = None) -> tuple[Field, ...]:
             "pool",
             "Pool",
             lambda row: row.pool or "no pool",
+            attrgetter("pool"),
             link=lambda row: Link(Kind.POOL, row.pool) if row.pool else None,
-            is_shown_only=True,
+            key="pool",
         ),
-        Field("pool"),
         Field(
             "value",
             "Value",
             lambda row: end_cut(setting_text(*row.value)),
+            lambda row: row.value.value if row.is_reported else "",
             tone=tone,
             link=lambda row: Link(Kind.SETTING, path, row.pool) if row.pool else None,
+            key="value",
             is_code=True,
-            is_shown_only=True,
         ),
-        Field("", key="value", value=lambda row: row.value.value if row.is_reported else None),
         Field("value.state", key="state"),
         Field("", "Replicas", value=lambda row: len(row.replicas), key="replicas", is_number=True),
         Field("cohorts"),
-        Field("", "Names", _names, is_shown_only=True),
-        Field("", key="names", value=lambda row: tuple(each.name for each in row.replicas)),
-        Field("", "Origin", lambda row: origins_text(row.origins) if row.is_reported else "", is_shown_only=True),
-        Field("", key="origins", value=lambda row: tuple(f"{text}: {number}" for text, number in row.origins)),
+        Field("", "Names", _names, lambda row: tuple(each.name for each in row.replicas), key="names"),
+        Field(
+            "",
+            "Origin",
+            lambda row: origins_text(row.origins) if row.is_reported else "",
+            lambda row: tuple(f"{text}: {number}" for text, number in row.origins),
+            key="origins",
+        ),
     )
 
 

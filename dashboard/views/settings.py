@@ -136,14 +136,14 @@ def _found_table(fleet: Fleet, rows: pd.DataFrame, choice: SettingFilter, sort: 
     if rows.empty:
         return Paragraph(plain(none_text(fleet, "setting")))
     named = _worst_by_setting(fleet, choice)
-    suppressed = {path for each in fleet.pools for path in suppressed_settings(fleet, each)}
+    quiet = {path for each in fleet.pools for path in suppressed_settings(fleet, each)}.difference(named)
     kept = dict(choice._replace(search="").chosen)
     fields = (
         Field("path", "Setting", link=lambda row: page(pages.SETTINGS, path=row.path, **kept), is_code=True),
         Field(
             "differing",
             "Pools that differ",
-            lambda row: _differing_text(row.differing, is_suppressed=row.path in suppressed and row.path not in named),
+            lambda row: f"{row.differing:,}{' (suppressed)' * (row.path in quiet)}" if row.differing else "",
             tone=lambda row: Tone(named[row.path]) if row.differing and row.path in named else Tone.PLAIN,
             is_number=True,
         ),
@@ -163,10 +163,6 @@ def _found_table(fleet: Fleet, rows: pd.DataFrame, choice: SettingFilter, sort: 
     table = to_table(rows, fields, "settings", "Settings", note, is_whole=True)
     table = sort_table(table, sort, pages.SETTINGS, dict(choice.chosen))
     return replace(table, rows=table.rows[:MOST_PATHS])
-
-
-def _differing_text(pools: int, *, is_suppressed: bool) -> str:
-    return f"{pools:,}{' (suppressed)' if is_suppressed else ''}" if pools else ""
 
 
 def _spread_cell(row: Any) -> Cell:

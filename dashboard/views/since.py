@@ -36,8 +36,8 @@ class Recency(NamedTuple):
 
     @property
     def choices(self) -> list[tuple[str, str]]:
-        sort = [(SORT, NEWEST_FIRST)] if self.is_newest_first else []
-        return [*([("new_since", iso(self.new_since))] if self.new_since else []), *sort]
+        sort = NEWEST_FIRST if self.is_newest_first else ""
+        return [("new_since", iso(self.new_since) if self.new_since else ""), (SORT, sort)]
 
 
 ANYTHING = Recency()

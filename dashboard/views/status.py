@@ -51,6 +51,9 @@ class Fact(NamedTuple):
     is_known: Callable[[Replica], bool]
     reveal: str
 
+    def known_text(self, replica: Replica) -> str:
+        return str(self.is_known(replica)).lower()
+
 
 FACTS = (
     Fact("version", lambda each: each.version is not None, "check the probe /version"),
@@ -298,15 +301,11 @@ def _coverage_section(fleet: Fleet) -> Section:
     facts = (
         Field("name", key="replica"),
         Field("id", key="address"),
-        *(Field("", key=fact.name, value=partial(_known_text, fact)) for fact in FACTS),
+        *(Field("", key=fact.name, value=fact.known_text) for fact in FACTS),
     )
     table = to_table(rows, fields, "coverage", "Facts that replicas report")
     data = to_data(fleet.replicas, facts, "coverage", "Facts by replica")
     return Section("coverage", "Coverage", (replace(table, for_programs=lambda: data),))
-
-
-def _known_text(fact: Fact, row: Replica) -> str:
-    return str(fact.is_known(row)).lower()
 
 
 def _names_cell(members: Sequence[Replica]) -> Cell:

@@ -160,7 +160,7 @@ def timeline_report(fleet: Fleet, blocks: tuple[Block, ...], pool: str | None) -
         title=TITLE,
         headline=scoped_title(_happened(chart) if chart else TITLE, pool),
         lead="Replicas and prefix hit rate (0 to 100%) per cohort." if has_rates else "Replicas per cohort.",
-        context=context_of(fleet, filters=[("pool", pool)] if pool else []),
+        context=context_of(fleet, filters=[("pool", pool)]),
         parts=(Section(ANCHOR, "", blocks),) if blocks else (),
     )
 

@@ -66,7 +66,7 @@ def test_a_rank_has_the_share_of_its_kv_cache_in_use_and_without_it_none() -> No
     found = ranks_of(used)
     table = ranks_table(found, "ranks", "Ranks")
 
-    assert [rank.kv_usage for rank in found] == [None, 0.63, None, None]
+    assert [rank.traffic.kv_usage for rank in found] == [None, 0.63, None, None]
     assert table.note == "KV cache in use, highest value in 15 min; unknown on 3 ranks."
     place = [each.title for each in table.columns].index("KV in use")
     assert [row[place].text for row in table.rows] == ["unknown", "63%", "unknown", "unknown"]
