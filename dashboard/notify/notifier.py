@@ -14,7 +14,8 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.config import AlertmanagerOptions, NotifyOptions, Options, WebhookOptions
 from dashboard.errors import HistoryError
 from dashboard.fleet import ReceiverStatus
-from dashboard.notify.alerts import DAMAGED, Alert, AlertKey, Alerts, Announcer, alerts_of, compare_alerts
+from dashboard.notify.alerts import Alert, AlertKey, Alerts, alerts_of, compare_alerts
+from dashboard.notify.announcing import DAMAGED, Announcer
 from dashboard.notify.sending import (
     ALERTMANAGER,
     LIFE_INTERVALS,

@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from dashboard.config import NotifyOptions, WebhookOptions
-from dashboard.notify.alerts import Alert, Announcer, alerts_of
+from dashboard.notify.alerts import Alert, alerts_of
+from dashboard.notify.announcing import Announcer
 from dashboard.notify.notifier import WebhookReceiver
 from dashboard.notify.sending import ReceiverAnswer, client, deliver
 from dashboard.store.history.database import Database

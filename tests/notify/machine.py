@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.config import WebhookOptions
-from dashboard.notify.alerts import Alert, Announcer, alerts_of
+from dashboard.notify.alerts import Alert, alerts_of
+from dashboard.notify.announcing import Announcer
 from dashboard.notify.notifier import WebhookReceiver
 from dashboard.notify.sending import ReceiverAnswer
 from dashboard.store.history.database import Database

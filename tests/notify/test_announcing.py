@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.notify.alerts import alerts_of, announce
+from dashboard.notify.alerts import alerts_of
+from dashboard.notify.announcing import announce
 from tests import builders
 from tests.builders import NOW
 from tests.notify.polls import DOCUMENT, FLEET, INFO, POLL, WARNING, lived, lost, poll, problem, rolling
