@@ -270,8 +270,15 @@ def _effect_sentences(fleet: Fleet, cause: Cause) -> Iterator[str]:
 
 def _group_blocks(fleet: Fleet, group: ChangeGroup, data: Callable[[], Table], *, is_short: bool) -> Iterator[Block]:
     yield _replicas_paragraph(group.replicas, fleet.names, is_short=is_short)
-    entries = [Entry(Tone.PLAIN, plain(label), snippets=(text,)) for label, text in _pasted(group.patch) if text]
-    entries += () if is_short else _kubernetes_entries(group.patch, [fleet.by_id[each] for each in group.replicas])
+    patch = group.patch
+    typed = {
+        "Image": patch.image,
+        "Flags": ANOTHER_LINE.join(map(shlex.join, patch.flags)),
+        "Flags to remove": "\n".join(patch.removed),
+        "Environment variables": "\n".join(patch.environment),
+    }
+    entries = [Entry(Tone.PLAIN, plain(label), snippets=(text,)) for label, text in typed.items() if text]
+    entries += () if is_short else _kubernetes_entries(patch, [fleet.by_id[each] for each in group.replicas])
     entries += _names_entries(group.replicas, fleet.names, is_short=is_short)
     yield Entries(tuple(entries), data)
     yield from (Paragraph(plain(each)) for each in group_notes(group))
@@ -292,16 +299,6 @@ def _names_entries(replicas: Sequence[str], names: Mapping[str, str], *, is_shor
     lists = names_of(replicas, names), in_natural_order(replicas, names)
     for label, lines in list(zip(labels, lists, strict=True))[: 1 if is_short else 2]:
         yield Entry(Tone.PLAIN, plain(label), snippets=("\n".join(lines),), fold=label)
-
-
-def _pasted(patch: Patch) -> tuple[tuple[str, str], ...]:
-    """Return what to type, with labels: the image, the command line, the variables; each may be empty."""
-    return (
-        ("Image", patch.image),
-        ("Flags", ANOTHER_LINE.join(map(shlex.join, patch.flags))),
-        ("Flags to remove", "\n".join(patch.removed)),
-        ("Environment variables", "\n".join(patch.environment)),
-    )
 
 
 def _kubernetes_entries(patch: Patch, members: Sequence[Replica]) -> Iterator[Entry]:

@@ -200,7 +200,10 @@ def finding_section(
         parts.append(rule_section(BY_ID[finding.rule], finding.context))
     shared = trait_paragraphs(fleet, finding.replicas, finding.pools) if not group[1:] else []
     since = since_paragraphs(finding_list.newest_of(group))
-    blocks = (_banner(found, choices), *since, *_replicas(found, known), *shared)
+    line = (Piece(rule_title(finding.rule), Style.MUTED), *tags(found[0]))
+    close = Link(Kind.PAGE, pages.FINDINGS, choices=choices)
+    banner = Banner(Tone(found[0].severity), line, finding_list.text_of(found), close)
+    blocks = (banner, *since, *_replicas(found, known), *shared)
     return Section(finding_list.finding_anchor(listed.key), "", (*blocks, *_remarks(fleet, finding)), tuple(parts))
 
 
@@ -245,13 +248,6 @@ def _rest(letter: str, pool_name: str, number: int, *, is_first: bool) -> Text:
         link = where if letter else page(pages.REPLICAS, pool=pool_name)
     text = "show them" if is_first else f"and {number:,} more"
     return (Piece(" "), Piece(text, Style.PLAIN if link else Style.MUTED, link))
-
-
-def _banner(found: Sequence[Finding], choices: Choices) -> Banner:
-    line = (Piece(rule_title(found[0].rule), Style.MUTED), *tags(found[0]))
-    return Banner(
-        Tone(found[0].severity), line, finding_list.text_of(found), Link(Kind.PAGE, pages.FINDINGS, choices=choices)
-    )
 
 
 def _replicas(found: Sequence[Finding], known: finding_list.FindingList) -> tuple[Block, ...]:

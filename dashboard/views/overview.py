@@ -318,14 +318,13 @@ def _cells(fleet: Fleet) -> dict[str, MapCell]:
     for pool in fleet.pools:
         for place, cohort in enumerate(pool.cohorts):
             known.update(dict.fromkeys(cohort.replicas, _cohort_text(cohort, is_largest=not place)))
-    return {each.id: _cell(each, worst.get(each.id), known.get(each.id)) for each in fleet.replicas}
-
-
-def _cell(replica: Replica, worst: Severity | None, differing: str | None) -> MapCell:
-    """Return the cell, which leads to the replica: its page begins with its findings."""
-    tone = Tone.UNKNOWN if differing is None else Tone(worst) if worst else Tone.PLAIN
-    words = (brief(replica.name), "no data" if differing is None else f"{worst or 'no findings'}", differing)
-    return MapCell(replica.name, tone, " · ".join(filter(None, words)), Link(Kind.REPLICA, replica.id))
+    cells: dict[str, MapCell] = {}
+    for each in fleet.replicas:
+        kind = Tone(worst.get(each.id, Tone.PLAIN)) if each.id in known else Tone.UNKNOWN
+        words = FINDINGS_LEGEND[kind], known.get(each.id)
+        hint = " · ".join(filter(None, (brief(each.name), *words)))
+        cells[each.id] = MapCell(each.name, kind, hint, Link(Kind.REPLICA, each.id))
+    return cells
 
 
 def _rated_cells(fleet: Fleet) -> dict[str, MapCell]:

@@ -189,7 +189,6 @@ SHARE_WORDS = {Share.YES: "yes", Share.NO: "no", Share.PARTLY: "partly", Share.U
 SPLIT = {Share.NO, Share.PARTLY}
 ABOUT = "For identical prompts without LoRA, multimodal input or cache salt."
 MEASURED_IN_PART = "hash alike where measured"  # as the sentence about the pool says
-# Paths of findings that say why not all replicas share; a version alone leaves it open.
 
 
 def sharing_severity(verdict: SharingVerdict, named: Mapping[str, Severity]) -> str:

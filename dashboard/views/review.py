@@ -195,10 +195,10 @@ def fleet_text(fleet: Fleet) -> str:
 def _findings(
     fleet: Fleet, known: FindingList, parts_of: PartsOf, noted: tuple[Block, ...], recency: Recency
 ) -> Section:
-    keys = {finding_anchor(each.key): each.key for each in known.active}
+    links = {finding_anchor(each.key): Link(Kind.FINDING, each.key) for each in known.active}
     found = [each for each in known.active if recency.keeps(each.sighting)]
     listed = sort_findings(found, NEWEST_FIRST if recency.is_newest_first else WORST_FIRST)
-    parts = tuple(_folded(each, keys) for each in parts_of(listed))
+    parts = tuple(_folded(each, links) for each in parts_of(listed))
     lines = [f"Assumed of {each}" for each in assumptions(fleet.inspection)]
     more = [f"And of {count(len(lines) - MOST_LINES, 'more pool')}."] if len(lines) > MOST_LINES else []
     quiet = [f"{rules_text(fleet.inspection)}.", *lines[:MOST_LINES], *more]
@@ -209,22 +209,18 @@ def _findings(
     return Section(FINDINGS, "Findings", (*head, basis, *error_blocks(fleet.inspection), *assumed, *noted), parts)
 
 
-def _folded(part: Section, keys: Mapping[str, str]) -> Section:
+def _folded(part: Section, links: Mapping[str, Link]) -> Section:
     """Link the findings of one severity; on a page only critical ones are open, and info is folded as a whole."""
     severity = part.anchor.removeprefix("severity-")
     fold = "" if severity == Severity.CRITICAL else FOLD
     blocks = tuple(
-        replace(block, items=tuple(_linked(entry, fold, keys) for entry in block.items))
+        replace(block, items=tuple(replace(each, fold=fold, link=links.get(each.anchor)) for each in block.items))
         if isinstance(block, Entries)
         else block
         for block in part.blocks
     )
     link = page(pages.FINDINGS, part.anchor, search=write_filter("severity", severity))
     return replace(part, content=blocks, link=link, is_aside=severity == Severity.INFO)
-
-
-def _linked(entry: Entry, fold: str, keys: Mapping[str, str]) -> Entry:
-    return replace(entry, fold=fold, link=Link(Kind.FINDING, keys[entry.anchor]) if entry.anchor in keys else None)
 
 
 def _rollouts(fleet: Fleet) -> list[Block]:

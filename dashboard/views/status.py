@@ -346,11 +346,15 @@ def _traffic_section(fleet: Fleet, options: Options | None) -> Section:
     groups: dict[str, list[Replica]] = defaultdict(list)
     for each in fleet.replicas:
         groups[_rate_word(fleet, each)].append(each)
+
+    def why_none(row: tuple[str, Sequence[Replica]]) -> str:
+        return "" if row[0] == UNREACHABLE else missing_rate(fleet.traffic_of([row[1][0].id]))
+
     fields = (
         Field("", "Replicas", value=lambda row: len(row[1]), is_number=True),
         Field("", "Prefix hit rate", lambda row: row[0] or "known"),
         Field("", "Names", lambda row: _names_cell(row[1])),
-        Field("", "Reason", lambda row: _why_no_rate(fleet, *row)),
+        Field("", "Reason", lambda row: why_none(row) or NOTHING),
     )
     rows = sorted(groups.items(), key=lambda row: -len(row[1]))
     table = to_table(rows, fields, "rates", "Prefix hit rates of replicas")
@@ -361,11 +365,6 @@ def _rate_word(fleet: Fleet, row: Replica) -> str:
     if row.state is ReplicaState.DOWN and row.id not in fleet.traffic:
         return UNREACHABLE
     return CACHING_OFF if row.id in fleet.without_cache else missing_word(fleet.traffic_of([row.id]))
-
-
-def _why_no_rate(fleet: Fleet, word: str, members: Sequence[Replica]) -> str:
-    """Return the reason in a sentence, as that of the first of these replicas."""
-    return NOTHING if word == UNREACHABLE else missing_rate(fleet.traffic_of([members[0].id])) or NOTHING
 
 
 def _versions_section(fleet: Fleet) -> Section:

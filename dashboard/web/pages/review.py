@@ -220,34 +220,30 @@ def _sorts(fleet: Fleet) -> list[str]:
 
 def draw_last(known: SnapshotList, last: LastReview, fleet: Fleet) -> None:
     """Draw the choice of the last review, and a link to all changes since."""
-    if known.snapshots:
-        _choose_last(known, last, fleet)
-    if last.problem:
-        st.html(markup.notice("warning", markup.text(last.problem)))
-
-
-def _choose_last(known: SnapshotList, last: LastReview, fleet: Fleet) -> None:
     by_id, usual = _choices(known, fleet)
 
     def describe(key: str) -> str:
         stored = by_id[key]
         return describe_snapshot(stored) if stored else "no last review"
 
-    with st.container(key="review_since", horizontal=True, vertical_alignment="center", gap="small"):
-        if len(by_id) > 1:
-            st.selectbox(
-                "Last review",
-                list(by_id),
-                **links.bind(pages.FROM, list(by_id), default=usual),
-                format_func=describe,
-                width=430,
-                label_visibility="collapsed",
-            )
-        else:
-            st.html(f'<p class="foot">{markup.text(describe(usual))}</p>')
-        if last.id is not None:
-            url = links.to(pages.CHANGES, **{pages.FROM: last.id, pages.TO: pages.side_of(fleet)})
-            st.html(f'<p class="foot">{markup.link(url, "All changes")}</p>')
+    if known.snapshots:
+        with st.container(key="review_since", horizontal=True, vertical_alignment="center", gap="small"):
+            if len(by_id) > 1:
+                st.selectbox(
+                    "Last review",
+                    list(by_id),
+                    **links.bind(pages.FROM, list(by_id), default=usual),
+                    format_func=describe,
+                    width=430,
+                    label_visibility="collapsed",
+                )
+            else:
+                st.html(f'<p class="foot">{markup.text(describe(usual))}</p>')
+            if last.id is not None:
+                url = links.to(pages.CHANGES, **{pages.FROM: last.id, pages.TO: pages.side_of(fleet)})
+                st.html(f'<p class="foot">{markup.link(url, "All changes")}</p>')
+    if last.problem:
+        st.html(markup.notice("warning", markup.text(last.problem)))
 
 
 def draw_body(section: AgendaSection, snapshot: str | None, notes: Notes) -> None:
