@@ -11,7 +11,7 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.analysis.changes.models import Changes
-from dashboard.config import EVERY_POLL, NO_TRAFFIC, TargetOptions, load_options
+from dashboard.config import EVERY_POLL, NO_TRAFFIC, TRAFFIC_OFF, TargetOptions, load_options
 from dashboard.config.address import replica_id
 from dashboard.documents.load import MAX_BYTES, read_snapshot
 from dashboard.errors import OptionsError, SnapshotError
@@ -42,6 +42,8 @@ def poll_fleet(
     if traffic_seconds is not None and not 1 <= traffic_seconds <= LONGEST_TRAFFIC.total_seconds():
         raise OptionsError("traffic_seconds: expected 1 to 86,400")
     options = load_options(None if config is None else Path(config))
+    if traffic_seconds is not None and not options.traffic.enabled:
+        raise OptionsError(f"traffic_seconds: {TRAFFIC_OFF}")
     also_redact(options.redact.names, options.redact.patterns)
     try:
         given = tuple(TargetOptions(url=replica_id(target)) for target in targets)

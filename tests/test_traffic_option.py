@@ -65,9 +65,13 @@ def test_without_it_a_replica_is_read_once_and_has_no_rates(busy: HostileServer)
     assert "Polling again" not in done.stderr
 
 
-def test_poll_prints_the_hit_rate_of_each_pool_and_cohort(busy: HostileServer) -> None:
-    twice, once = (run("poll", f"{busy.address}/a", *more).stdout for more in (("--traffic", "1s"), ()))
+def test_poll_prints_the_hit_rate_of_each_replica_pool_and_cohort(busy: HostileServer) -> None:
+    addresses = [f"{busy.address}/a", "127.0.0.1:1"]
+    twice, once = (run("poll", *addresses, *more).stdout for more in (("--traffic", "1s"), ()))
+    replicas = twice.partition("Replicas:")[2].partition("Prefix hit rate")[0]
 
+    assert replicas.count("75%") == 1
+    assert "not read twice" not in replicas, "that one refused the connection"
     assert "Prefix hit rate 75% (15.0 k of 20.0 k prompt tokens in 1 s)." in twice
     assert "rate" not in once
 
@@ -127,7 +131,7 @@ def test_plan_and_report_read_twice_too(busy: HostileServer, command: str, shown
     ("arguments", "why"),
     [
         (["--traffic", "60"], "--traffic 60: not a period; write 60s or 5m."),
-        (["--traffic", "0s"], "--traffic 0s: not a period; write 60s or 5m."),
+        (["--traffic", "0s"], "--traffic 0s: shorter than 1s."),
         (["--traffic", ""], "--traffic : not a period; write 60s or 5m."),
         (["--traffic", "2d"], "--traffic 2d: longer than a day; write 60s or 5m."),
         (["--traffic", "60s", "--snapshot", "fleet.json"], "--snapshot cannot be combined with --traffic."),
@@ -135,6 +139,17 @@ def test_plan_and_report_read_twice_too(busy: HostileServer, command: str, shown
 )
 def test_a_wrong_period_is_one_sentence(arguments: list[str], why: str) -> None:
     assert_wrong_usage(run("check", *arguments), why)
+
+
+def test_counters_that_the_operator_does_not_read_are_not_read_by_a_command_either(busy: HostileServer) -> None:
+    off = Path("fleet.yaml")
+    off.write_text("traffic: {enabled: false}")
+    refused = "traffic is off; set traffic.enabled to true in the options"
+
+    assert_wrong_usage(run("poll", f"{busy.address}/a", "--traffic", "1s"), f"--traffic: {refused}.")
+    with pytest.raises(OptionsError, match=f"traffic_seconds: {refused}"):
+        poll_fleet([f"{busy.address}/a"], config=off, traffic_seconds=1)
+    assert busy.paths("a") == []
 
 
 @pytest.mark.parametrize("seconds", [0, 0.5, -1, float("nan"), float("inf"), 1e9])

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, only_pool
 from dashboard.cli.terminal import fail, no_such_pool, say, wrong, wrong_options
-from dashboard.config import EVERY_POLL, NO_TRAFFIC, Options, TargetOptions, load_options
+from dashboard.config import EVERY_POLL, NO_TRAFFIC, TRAFFIC_OFF, Options, TargetOptions, load_options
 from dashboard.config.address import replica_id
 from dashboard.errors import OptionsError
 from dashboard.fleet.times import LONGEST_TRAFFIC, parse_period
@@ -85,7 +85,7 @@ def polled(options: Options, *, takes_addresses: bool = True, traffic: str | Non
     `traffic` is the value of --traffic: the period between two polls of every target.
     Without targets the failures of their sources, the fleet's `discovery_errors`, are the reason why a command ends.
     """
-    period = _traffic_period(traffic) if traffic is not None else timedelta()
+    period = _traffic_period(traffic, options) if traffic is not None else timedelta()
     collect_rarely()
     found = discover_once(options, EVERY_POLL if period else NO_TRAFFIC)
     for failure in found.failures if found.targets else ():
@@ -125,11 +125,13 @@ def polled(options: Options, *, takes_addresses: bool = True, traffic: str | Non
     return fleet
 
 
-def _traffic_period(text: str) -> timedelta:
+def _traffic_period(text: str, options: Options) -> timedelta:
+    if not options.traffic.enabled:  # no counters are to be read: of whoever runs a command neither
+        wrong(f"--traffic: {TRAFFIC_OFF}")
     try:
-        period = parse_period(text)
-    except ValueError:
-        wrong(f"--traffic {text}: not a period; write 60s or 5m")
+        period = parse_period(text, "60s or 5m")
+    except ValueError as error:
+        wrong(f"--traffic {text}: {error}")
     if period > LONGEST_TRAFFIC:
         wrong(f"--traffic {text}: longer than a day; write 60s or 5m")
     return period

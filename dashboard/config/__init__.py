@@ -6,6 +6,7 @@ from dashboard.config.model import DEFAULT_FILE as DEFAULT_FILE
 from dashboard.config.model import EVERY_POLL as EVERY_POLL
 from dashboard.config.model import NO_TRAFFIC as NO_TRAFFIC
 from dashboard.config.model import TARGET_SOURCES as TARGET_SOURCES
+from dashboard.config.model import TRAFFIC_OFF as TRAFFIC_OFF
 from dashboard.config.model import HistoryOptions as HistoryOptions
 from dashboard.config.model import Options as Options
 from dashboard.config.model import PollOptions as PollOptions

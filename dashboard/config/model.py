@@ -201,6 +201,7 @@ class TrafficOptions(Part):
 
 
 NO_TRAFFIC = TrafficOptions(enabled=False)  # of a poll that is not repeated
+TRAFFIC_OFF = "traffic is off; set traffic.enabled to true in the options"
 EVERY_POLL = TrafficOptions(interval_seconds=1, window_seconds=sources.DAY_SECONDS)  # of two polls
 
 

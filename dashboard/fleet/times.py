@@ -48,14 +48,16 @@ def parse_time(text: str) -> datetime:
         raise ValueError(f"not a time; write {EXAMPLE}") from None
 
 
-def parse_period(text: str) -> timedelta:
+def parse_period(text: str, examples: str = "24h, 7d or 90m") -> timedelta:
     """Return a written period: `60s`, `90m`, `24h`, `7d`, `2w`; raise ValueError with a sentence for another text."""
     found = _PERIOD.fullmatch(text.strip())
-    period = timedelta(**{PERIODS[found[2]]: int(found[1])}) if found else timedelta()
+    if found is None:
+        raise ValueError(f"not a period; write {examples}")
+    period = timedelta(**{PERIODS[found[2]]: int(found[1])})
     if period > LONGEST_PERIOD:
         raise ValueError(f"longer than {LONGEST_PERIOD.days} days")
     if not period:
-        raise ValueError("not a period; write 24h, 7d or 90m")
+        raise ValueError("shorter than 1s")
     return period
 
 

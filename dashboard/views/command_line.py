@@ -9,6 +9,7 @@ from dashboard.capacity.sums import capacity_of
 from dashboard.fleet import Pool, Replica, ReplicaState, State, cohort_letters
 from dashboard.fleet.formatting import NOT_KNOWN, at_most, count, end_cut, hit_rate, setting_text, uncapitalized
 from dashboard.fleet.pieces import Piece, Style, plain
+from dashboard.rules.catalogue import places
 from dashboard.rules.findings import Finding, OutcomeKind, Severity
 from dashboard.views import finding_text
 from dashboard.views.blocks import Cell, Column, Entries, Entry, Paragraph, Section, Table, Tone, View
@@ -24,7 +25,7 @@ from dashboard.views.summary import (
     rule_coverage,
 )
 from dashboard.views.table import Field, to_table
-from dashboard.views.traffic import finding_line, rate_hint
+from dashboard.views.traffic import finding_line, rate_hint, rate_text
 
 SKIPPED = "{}, as not enough replicas report their settings. `--format json` lists each with the reason."
 MOST_LINES = 50  # of one section below the findings; the rest is counted
@@ -74,19 +75,19 @@ def check_view(fleet: Fleet, left_out: str = "") -> View:
 
 
 def check_summary(fleet: Fleet) -> Section:
-    """Return one line for each of the first rules with findings, worst first."""
+    """Return one line for each of the first rules with findings, worst first; the ids of the others in one."""
     by_rule: dict[tuple[Severity, str], list[Finding]] = {}
     for finding in sorted(fleet.inspection.findings, key=lambda each: each.severity.rank):
         by_rule.setdefault((finding.severity, finding.rule), []).append(finding)
     entries = []
     for (severity, rule), found in islice(by_rule.items(), MOST_SUMMARIZED):
-        pools = count(len({pool for each in found for pool in each.pools}), "pool")
-        where = finding_text.where(found[0]) if len(found) == 1 else pools
+        where = finding_text.first_names(dict.fromkeys(place for each in found for place in places(each)))
         entries.append(
             Entry(Tone(severity), (Piece(finding_text.rule_title(rule), Style.STRONG), Piece(f" in {where}")))
         )
-    hidden = len({rule for _, rule in by_rule} - {rule for _, rule in islice(by_rule, MOST_SUMMARIZED)})
-    more = (Paragraph(plain(f"and {count(hidden, 'more rule')} with findings")),) if hidden else ()
+    shown = {rule for _, rule in islice(by_rule, MOST_SUMMARIZED)}
+    hidden = list(dict.fromkeys(rule for _, rule in by_rule if rule not in shown))
+    more = (Paragraph(plain(f"and {count(len(hidden), 'more rule')}: {', '.join(hidden)}")),) if hidden else ()
     return Section(
         "summary", "Summary", (Entries(tuple(entries)), *more) if entries else (Paragraph(plain("No findings")),)
     )
@@ -143,6 +144,7 @@ def _sharing(fleet: Fleet) -> str:
 
 def _replicas(fleet: Fleet) -> Table:
     cohorts = cohort_letters(fleet.pools)
+    rates = [Field("", "hit rate", lambda row: _rate_text(fleet, row), is_number=True)] if fleet.traffic else []
     fields = (
         Field("name", "replica", lambda row: row.name),
         Field("", "pool", lambda row: end_cut(row.pool or "-", 40)),
@@ -150,6 +152,7 @@ def _replicas(fleet: Fleet) -> Table:
         Field("", "cohort", lambda row: cohorts.get(row.id, "-")),
         Field("", "vLLM", lambda row: end_cut(row.version or "-", 20)),
         Field("", "KV tokens", _tokens, is_number=True),
+        *rates,
         Field("", "reason", _reason),
     )
     return to_table(fleet.replicas, fields, "replicas", "Replicas")
@@ -160,6 +163,13 @@ def _reason(replica: Replica) -> str:
     detail = replica.failure.detail if replica.failure else ""
     text = detail.removeprefix(f"{replica.name} ")
     return f"{text[:1].upper()}{text[1:]}"
+
+
+def _rate_text(fleet: Fleet, replica: Replica) -> str:
+    """Return the prefix hit rate of a replica, or why it has none; a dash where it did not answer."""
+    traffic = fleet.traffic_of([replica.id])
+    is_read = traffic.seconds or replica.state is not ReplicaState.DOWN
+    return rate_text(traffic, is_off=replica.id in fleet.without_cache) if is_read else "-"
 
 
 def _tokens(replica: Replica) -> str:

@@ -8,6 +8,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.render.export import CheckFormat, written_check
 from dashboard.render.verdict import verdict_of
 from dashboard.rules.findings import Severity
+from dashboard.views.command_line import MOST_SUMMARIZED
 from tests.frozen import AT
 from tests.used import with_traffic
 
@@ -30,3 +31,12 @@ def test_what_was_measured_is_beside_the_finding_and_absent_without_traffic(
 
     assert MEASURED in written(used, kind).replace("%25", "%"), "GitHub unescapes it"
     assert "Effect, measured" not in written(demo_fleet, kind)
+
+
+def test_the_summary_of_check_names_every_rule_with_findings(demo_fleet: Fleet) -> None:
+    """Those on hit rates are never critical: in a fleet with worse findings they are in its last line."""
+    summary = written(demo_fleet, "table").partition("\nSummary:\n")[2].partition("\n\n")[0]
+    rules = {each.rule for each in demo_fleet.inspection.findings}
+
+    assert len(rules) > MOST_SUMMARIZED
+    assert {each for each in rules if summary.count(each) != 1} == set()
