@@ -3,12 +3,12 @@
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import NO_LIVES, Fleet, by_pool
 from dashboard.analysis.lifecycle import later, recurrences, window
-from dashboard.analysis.symptoms import SymptomWatch
+from dashboard.analysis.symptoms import CLOCK_DIFFERENCE, SymptomWatch
 from dashboard.compare.encoding import is_comparable
 from dashboard.fleet import Document, JsonText, Replica, Setting
 from dashboard.fleet.history import Alternation, RecentEvents, SeenRollout
@@ -17,8 +17,6 @@ from dashboard.rules.identity.flapping import ALTERNATES, RECURS, RESTARTS
 from dashboard.vllm.versions import build
 
 VERSIONS = 2  # of a pool in a rollout
-# A start counts as a restart if it is later than the last poll that saw the former one, up to this: clocks differ.
-CLOCK_DIFFERENCE = timedelta(minutes=1)
 
 # Of the values that settings had lately
 LONGEST_VALUE = 200  # characters of a value that is kept whole; the captures have at most 266
@@ -61,7 +59,7 @@ class Watch:
             self._since = fleet.recent.since or self._since
             self._starts |= fleet.recent.starts
             self._rollouts |= fleet.recent.rollouts
-            self._symptoms.resume(fleet.recent.symptoms, fleet.polled_at)
+            self._symptoms.resume(fleet, fleet.polled_at)
 
     def add_poll(self, read: Fleet, at: datetime, lives: FindingLives = NO_LIVES) -> RecentEvents:
         """Take in a fleet of which nothing needs to be derived; return what happened lately, as its rules use it.

@@ -26,6 +26,7 @@ from dashboard.rules.effect.symptoms import (
     without_external_hits,
     without_requests,
 )
+from dashboard.rules.effect.traffic import YOUNG
 from dashboard.rules.policy import FleetData
 
 # What is measured, by which rule, and how.
@@ -37,15 +38,18 @@ MEASURES: Mapping[str, tuple[str, Callable[..., Mapping[str, Numbers]]]] = {
     POOL_HIT_RATE: ("EF-04", fallen_hit_rate),
     EXTERNAL: ("EF-05", without_external_hits),
 }
+# A poll asks its replicas one after the other, and their clocks differ: a restart may be this much before its end.
+CLOCK_DIFFERENCE = timedelta(minutes=1)
 # Windows after which a symptom ends without a whole one: the replica answers, and reports no counters any more.
 LONGEST = 2
 
 
 class _Seen(NamedTuple):
-    """A symptom, and the last read that showed it."""
+    """A symptom, the last read that showed it, and the start of the process that it was read of."""
 
     symptom: Symptom
     at: datetime
+    started_at: datetime | None = None
 
 
 class SymptomWatch:
@@ -56,14 +60,19 @@ class SymptomWatch:
         self._seen: dict[tuple[str, str], _Seen] = {}  # by measure and replica, or pool
         self._traffic: Mapping[str, Mapping[int, Traffic]] = {}
 
-    def resume(self, symptoms: Mapping[str, Mapping[str, Symptom]], at: datetime) -> None:
-        """Go on with those of the last poll of a former process."""
-        self._seen = {(measure, key): _Seen(each, at) for measure, own in symptoms.items() for key, each in own.items()}
+    def resume(self, last: FleetData, at: datetime) -> None:
+        """Go on with those of the last poll of a former process of the dashboard."""
+        self._seen = {
+            (measure, key): _Seen(each, at, _start(last.by_id.get(key)))
+            for measure, own in last.recent.symptoms.items()
+            for key, each in own.items()
+        }
 
     def add_poll(self, read: FleetData, at: datetime) -> Mapping[str, Mapping[str, Symptom]]:
         """Take in a fleet of which nothing needs to be derived; return the symptoms that last, by measure and replica.
 
-        One that lasts has the numbers of its begin.
+        One that lasts has the numbers of its begin. What a new process shows begins anew, and so does what a cold cache
+        showed and a warm one still shows.
         """
         if not read.traffic_window:
             self._seen = {}
@@ -83,16 +92,18 @@ class SymptomWatch:
         }
         whole = {name for name, each in pools.items() if each.engines}.union(*(each.engines for each in pools.values()))
         shown = dict(_symptoms(read, pools, at))
-        kept = {}
+        found = {key: _Seen(symptom, at, _start(read.by_id.get(key[1]))) for key, symptom in shown.items()}
         for key, seen in self._seen.items():
             replica = read.by_id.get(key[1])
+            is_past = seen.symptom.is_past or _restarted(seen, replica)
             if key in shown:
-                kept[key] = _Seen(seen.symptom._replace(is_past=False), at)
+                if not is_past and not _has_warmed(seen, replica, at):
+                    found[key] = seen._replace(at=at)
             elif (replica or key[1] in pools) and not _is_over(
                 seen, replica, at, read.traffic_window, is_whole=key[1] in whole
             ):
-                kept[key] = seen._replace(symptom=seen.symptom._replace(is_past=_restarted(seen, replica)))
-        self._seen = {key: _Seen(symptom, at) for key, symptom in shown.items()} | kept
+                found[key] = seen._replace(symptom=seen.symptom._replace(is_past=is_past))
+        self._seen = found
 
 
 def with_symptoms(read: Fleet, at: datetime) -> Fleet:
@@ -120,6 +131,19 @@ def _is_over(seen: _Seen, replica: Replica | None, at: datetime, window: float, 
     return at - seen.at >= timedelta(seconds=window if is_whole else LONGEST * window)
 
 
+def _start(replica: Replica | None) -> datetime | None:
+    return replica.started_at if replica else None
+
+
 def _restarted(seen: _Seen, replica: Replica | None) -> bool:
-    """Return whether a replica started after the last read that showed its symptom."""
-    return replica is not None and replica.started_at is not None and replica.started_at > seen.at
+    """Return whether a replica is another process than the one that showed its symptom."""
+    start = _start(replica)
+    if start is None or seen.started_at is None:
+        return start is not None and start > seen.at
+    return start > seen.started_at and start > seen.at - CLOCK_DIFFERENCE
+
+
+def _has_warmed(seen: _Seen, replica: Replica | None, at: datetime) -> bool:
+    """Return whether a symptom began while the cache of its replica may have been cold, which it is no longer."""
+    start = _start(replica)
+    return start is not None and seen.symptom.began - start < YOUNG <= at - start

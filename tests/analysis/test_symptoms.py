@@ -94,23 +94,62 @@ def test_a_restart_begins_no_symptom_and_marks_one_that_lasts() -> None:
     assert watched({0: pool(0, odd_minutes=1)}) == [None]
 
 
-def test_it_is_no_longer_past_when_the_new_process_shows_it() -> None:
+def test_what_the_new_process_shows_begins_anew() -> None:
     again: dict[str, Any] = {"started_at": NOW + timedelta(minutes=1)}
+    polls: dict[float, Fleet] = {
+        0: pool(0),
+        2: pool(0, odd_minutes=1, **again),
+        17: pool(9_000, **again),
+        18: pool(20_000, **again),
+    }
 
-    assert [
-        each and each.is_past
-        for each in watched({0: pool(0), 2: pool(0, odd_minutes=1, **again), 17: pool(9, **again)})
-    ] == [
-        False,
-        True,
-        False,
-    ]
+    old, past, *new = watched(polls)
+
+    assert (old, past) == (Symptom(0.0, 0.62, 900.0, NOW), Symptom(0.0, 0.62, 900.0, NOW, is_past=True))
+    assert new == [Symptom(0.009, 0.62, 900.0, NOW + timedelta(minutes=17))] * 2
+
+
+def test_a_restart_during_the_poll_that_read_the_former_process_is_one() -> None:
+    """A poll asks its replicas one after the other: the start is before its end."""
+    before, again = (dict[str, Any](started_at=NOW + timedelta(seconds=at)) for at in (-3_600, -2))
+    found = watched({0: pool(0, **before), 1: pool(620_000, odd_minutes=1, **again)})
+
+    assert [each and each.is_past for each in found] == [False, True]
+
+
+def test_a_past_symptom_stays_past_over_a_restart_of_the_dashboard() -> None:
+    past = RecentEvents(symptoms={RATE: {ODD: Symptom(0.0, 0.62, 900.0, NOW, is_past=True)}})
+    watch = SymptomWatch()
+    watch.resume(replace(pool(None), recent=past), NOW)
+
+    assert [each and each.is_past for each in watched({1: pool(620_000, 1)}, watch)] == [True]
+
+
+def test_what_a_cold_cache_showed_begins_anew_an_hour_after_the_start() -> None:
+    started: dict[str, Any] = {"started_at": NOW - timedelta(minutes=20)}
+    found = watched({minute: pool(minute * 1_000, **started) for minute in (0, 39, 40, 41)})
+
+    assert [each and each.began - NOW for each in found] == [timedelta(minutes=at) for at in (0, 0, 40, 40)]
+    (cold, warm) = (
+        low(assemble(replace(pool(0, **started), recent=RecentEvents(symptoms={RATE: {ODD: each}})), NOW))
+        for each in (found[1], found[3])
+        if each
+    )
+    assert (cold.severity, warm.severity) == (Severity.INFO, Severity.WARNING)
+
+
+def test_a_replica_that_is_not_read_keeps_its_explanation() -> None:
+    """Findings on its settings are those of the last poll that read it, and so is what traffic showed."""
+    lost = pool(None, fresh=False, settings={CACHING: False}, usual={CACHING: True}, policy=ROUTED)
+    symptoms = RecentEvents(symptoms={RATE: {ODD: Symptom(0.0, 0.62, 900.0, NOW)}})
+
+    assert not [each for each in assemble(replace(lost, recent=symptoms), NOW).inspection.findings if each.is_effect]
 
 
 def test_a_restart_of_the_dashboard_proves_nothing() -> None:
     """Its windows begin anew: the symptom of the last poll stays until a whole window is without it."""
     watch = SymptomWatch()
-    watch.resume({RATE: {ODD: Symptom(0.0, 0.62, 900.0, NOW)}}, NOW)
+    watch.resume(replace(pool(None), recent=RecentEvents(symptoms={RATE: {ODD: Symptom(0.0, 0.62, 900.0, NOW)}})), NOW)
     found = watched({1: pool(0, 1), 14: pool(1, 14), 16: pool(620_001, 14), 17: pool(620_000)}, watch)
 
     assert [each is not None for each in found] == [True, True, True, False]

@@ -257,8 +257,11 @@ def _not_compared(
 
 
 def _drafts(pool: PoolSubject, measure: str, symptoms: Mapping[str, Symptom], words: Words) -> Iterator[Draft]:
-    """Yield a draft for replicas with one explanation."""
-    members = {each.id: each for each in pool.all_replicas}
+    """Yield a draft for replicas with one explanation.
+
+    One that is not read now keeps the finding of the poll that read it last, with its explanation.
+    """
+    members = {each.id: each for each in pool.members}
     grouped: dict[tuple[tuple[str, ...], str, bool], dict[str, Symptom]] = defaultdict(dict)
     for key, symptom in sorted(symptoms.items()):
         if key in members:  # a saved fleet may have others
