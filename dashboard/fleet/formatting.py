@@ -250,9 +250,10 @@ def missing_rate(traffic: Traffic) -> str:
         return "/metrics has no counters of the prefix cache or of requests."
     if word != "not enough traffic":
         return f"{word.capitalize()}." if word else ""
-    requests = f"{traffic.requests:,.0f} of {LEAST_REQUESTS} requests"
-    tokens = f"{traffic.queries:,.0f} of {LEAST_TOKENS:,} prompt tokens"
-    return f"Not enough traffic: {requests} and {tokens} in {duration(traffic.seconds)}."
+    requests, tokens = traffic.requests or 0, traffic.queries or 0
+    few = [f"{requests:,.0f} requests (minimum {LEAST_REQUESTS})"] if requests < LEAST_REQUESTS else []
+    few += [f"{tokens:,.0f} prompt tokens (minimum {LEAST_TOKENS:,})"] if tokens < LEAST_TOKENS else []
+    return f"Not enough traffic: {joined(few)} in {duration(traffic.seconds)}."
 
 
 def not_counted(traffic: Traffic) -> str:

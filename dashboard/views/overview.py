@@ -9,7 +9,7 @@ from dashboard.analysis.effect import avoidable_of, by_effect
 from dashboard.analysis.plan import plan_of
 from dashboard.capacity.sums import PoolCapacity
 from dashboard.compare import SharingCounts, sum_counts
-from dashboard.fleet import Basis, Cohort, Pool, Replica, Role, formatting
+from dashboard.fleet import Basis, Cohort, Pool, Replica, ReplicaState, Role, formatting
 from dashboard.fleet.formatting import SOME, count, natural, setting_text, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Text, page
 from dashboard.rules.findings import Severity
@@ -50,7 +50,7 @@ from dashboard.views.summary import (
     tally_text,
 )
 from dashboard.views.table import Field, sort_table, to_table
-from dashboard.views.traffic import rate_text, traffic_figures, why_no_traffic
+from dashboard.views.traffic import HIT_RATE, TrafficRow, rate_text, traffic_figures, why_no_traffic
 
 MOST_COHORTS = 6  # named in a cell; more are counted
 NUMBERS, MAP, POOLS, UNREAD = "numbers", "map", "pools", "not-read"  # anchors
@@ -66,7 +66,7 @@ FINDINGS_LEGEND = {
     Tone.PLAIN: "no findings",
     Tone.UNKNOWN: "no data",
 }
-NO_RATE = "unrated"
+NO_RATE, IDLE = "unrated", "idle"
 STEP = 20  # percentage points of a colour
 RATES_LEGEND = {
     "rate-0": "0 to 19%",
@@ -74,7 +74,9 @@ RATES_LEGEND = {
     "rate-2": "40 to 59%",
     "rate-3": "60 to 79%",
     "rate-4": "80 to 100%",
-    NO_RATE: "no hit rate",
+    NO_RATE: "not enough traffic",
+    IDLE: "no requests",
+    Tone.UNKNOWN: "no data",
 }
 
 
@@ -174,9 +176,19 @@ def pools_table(fleet: Fleet, pools: Iterable[Pool]) -> Table:
         Field("", "vLLM", lambda pool: versions_text(members[pool.name]) or formatting.NOT_KNOWN),
         Field("", "Findings", lambda pool: _findings_cell(fleet, pool)),
         Field("", "Prefix sharing", lambda pool: _sharing(fleet, pool), term="prefix sharing"),
+        *([] if why_no_traffic(fleet) else [_hit_rate_field(fleet)]),
         Field("", "KV tokens", lambda pool: _capacity_cell(fleet.capacity[pool.name]), is_number=True, term="capacity"),
     )
     return replace(to_table(pools, fields, "pools", "Pools and their cohorts"), test_id="pool")
+
+
+def _hit_rate_field(fleet: Fleet) -> Field:
+    def cell(pool: Pool) -> Cell:
+        is_off = fleet.without_cache.issuperset(pool.replicas)
+        is_down = all(fleet.by_id[each].state is ReplicaState.DOWN for each in pool.replicas)
+        return HIT_RATE.cell(TrafficRow("", fleet.traffic_of(pool.replicas), is_off=is_off, is_down=is_down))
+
+    return replace(HIT_RATE, text=cell, value=lambda pool: cell(pool).value)
 
 
 def _link(pool: Pool) -> Link:
@@ -328,13 +340,19 @@ def _cells(fleet: Fleet) -> dict[str, MapCell]:
 
 
 def _rated_cells(fleet: Fleet) -> dict[str, MapCell]:
-    """Return the cell of each replica by its hit rate; neutral, never 0, without one."""
+    """Return the cell of each replica by its hit rate; without one by the reason, never as 0."""
     cells: dict[str, MapCell] = {}
     for each in fleet.replicas:
         traffic = fleet.traffic_of([each.id])
         rate = traffic.hit_rate
-        kind = NO_RATE if rate is None else f"rate-{min(int(rate * 100 / STEP), 4)}"
-        hint = f"{brief(each.name)} · prefix hit rate {rate_text(traffic)}"
+        word = rate_text(traffic, is_down=each.state is ReplicaState.DOWN)
+        if rate is not None:
+            kind = f"rate-{min(int(rate * 100 / STEP), 4)}"
+        elif traffic.requests == 0:
+            kind, word = IDLE, "unknown, no requests"
+        else:
+            kind = NO_RATE if word == RATES_LEGEND[NO_RATE] else Tone.UNKNOWN
+        hint = f"{brief(each.name)} · prefix hit rate {word}"
         mark = "" if rate is None or len(fleet.replicas) > MOST_LARGE else f"{rate * 100:.0f}"
         cells[each.id] = MapCell(each.name, kind, hint, Link(Kind.REPLICA, each.id), mark)
     return cells

@@ -215,6 +215,7 @@ def replica_rows(fleet: Fleet) -> pd.DataFrame:
         table = table.assign(
             traffic=pd.Series(used, dtype="object"),
             is_off=is_off,
+            is_down=table["state"] == ReplicaState.DOWN,
             **{key: pd.Series(each, dtype="Float64") for key, each in numbers.items()},
         )
     table["text"] = table["name"].str.cat(table[list(SEARCHED)], sep=" ", na_rep="").str.lower()

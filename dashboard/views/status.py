@@ -20,8 +20,9 @@ from dashboard.fleet import (
     Source,
     SourceStatus,
 )
-from dashboard.fleet.formatting import MANY, count, duration, iso, joined, missing_rate, missing_word, shortlist
+from dashboard.fleet.formatting import MANY, count, duration, iso, joined, missing_rate, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, join_texts, page, plain, replica, to_plain
+from dashboard.fleet.traffic import LEAST_REQUESTS, LEAST_TOKENS
 from dashboard.rules.catalogue import ALL_RULES, RULE_SET
 from dashboard.rules.domain import CERTAIN, Domain, Origin
 from dashboard.store.opening import HistoryStatus
@@ -31,7 +32,7 @@ from dashboard.views.context import context_of
 from dashboard.views.excluded import CREDENTIALS, PROVIDER, is_locked, reason, state_tone
 from dashboard.views.pool_text import BASES, routers_section
 from dashboard.views.table import Field, to_data, to_table
-from dashboard.views.traffic import CACHING_OFF, why_no_rates
+from dashboard.views.traffic import CACHING_OFF, UNREACHABLE, rate_text, why_no_rates
 from dashboard.vllm.field_reference import known_versions
 from vllm_fleet_provider.shared.redaction import redact
 
@@ -39,7 +40,6 @@ MOST_TARGETS = 1_000  # rows of the table of targets
 MOST_NAMES = 3  # replicas that a row names
 LISTED_APART = frozenset(TARGET_SOURCES)  # options that the table of sources shows
 NOTHING = "-"
-UNREACHABLE = "unreachable"  # in place of a hit rate
 SHARED = {"router": "Router", "kv_store": "KV store", "disaggregated": "Disaggregated"}  # keys of fleet.yaml
 ASK_EACH = "set direct: always of the source prometheus"
 
@@ -348,7 +348,11 @@ def _traffic_section(fleet: Fleet, options: Options | None) -> Section:
         groups[_rate_word(fleet, each)].append(each)
 
     def why_none(row: tuple[str, Sequence[Replica]]) -> str:
-        return "" if row[0] == UNREACHABLE else missing_rate(fleet.traffic_of([row[1][0].id]))
+        """Return the reason of the first of these replicas, where its numbers are not those of others."""
+        word, members = row
+        if word == "not enough traffic" and len(members) > 1:
+            return f"Each has fewer than {LEAST_REQUESTS} requests or {LEAST_TOKENS:,} prompt tokens in the window."
+        return "" if word == UNREACHABLE else missing_rate(fleet.traffic_of([members[0].id]))
 
     fields = (
         Field("", "Replicas", value=lambda row: len(row[1]), is_number=True),
@@ -362,9 +366,11 @@ def _traffic_section(fleet: Fleet, options: Options | None) -> Section:
 
 
 def _rate_word(fleet: Fleet, row: Replica) -> str:
-    if row.state is ReplicaState.DOWN and row.id not in fleet.traffic:
-        return UNREACHABLE
-    return CACHING_OFF if row.id in fleet.without_cache else missing_word(fleet.traffic_of([row.id]))
+    """Return why a replica has no hit rate; empty where it has one."""
+    traffic = fleet.traffic_of([row.id])
+    if row.id in fleet.without_cache and traffic.seconds:
+        return CACHING_OFF
+    return "" if traffic.hit_rate is not None else rate_text(traffic, is_down=row.state is ReplicaState.DOWN)
 
 
 def _versions_section(fleet: Fleet) -> Section:

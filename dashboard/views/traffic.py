@@ -32,6 +32,7 @@ from dashboard.views.names import brief
 from dashboard.views.table import Field, to_table
 
 CACHING_OFF = "caching off"
+UNREACHABLE = "unreachable"
 DIGITS = 4  # after the point, for programs
 ESTIMATE = "Recomputed, avoidable (estimate)"
 ASSUMPTION = "assumes equal prompts"
@@ -42,7 +43,8 @@ class TrafficRow(NamedTuple):
     """What a row of traffic is of. `share` is its part of the prompt tokens of its pool.
 
     `spread` is the lowest and the highest hit rate of its replicas, `dominant` the one that decides the rate of all,
-    with its share of the queried tokens. `is_off`: prefix caching is off by setting.
+    with its share of the queried tokens. `is_off`: prefix caching is off by setting. `is_down`: a replica does not
+    answer.
     """
 
     name: str
@@ -53,20 +55,23 @@ class TrafficRow(NamedTuple):
     spread: tuple[float, float] | None = None
     dominant: tuple[str, float] | None = None
     is_off: bool = False
+    is_down: bool = False
 
 
-def rate_text(traffic: Traffic, *, is_off: bool = False) -> str:
+def rate_text(traffic: Traffic, *, is_off: bool = False, is_down: bool = False) -> str:
     """Return the prefix hit rate, else in few words why there is none: `62%`, `0%, caching off`."""
     rate = traffic.hit_rate
-    if rate is None:
-        return CACHING_OFF if is_off else missing_word(traffic)
-    return f"{share(rate)}, {CACHING_OFF}" if is_off else share(rate)
+    if rate is not None:
+        return f"{share(rate)}, {CACHING_OFF}" if is_off else share(rate)
+    if is_down and not traffic.seconds:
+        return UNREACHABLE
+    return CACHING_OFF if is_off else missing_word(traffic)
 
 
-def rate_hint(traffic: Traffic) -> str:
+def rate_hint(traffic: Traffic, *, is_down: bool = False) -> str:
     """Return what the rate is of, or why there is none."""
     if traffic.hit_rate is None:
-        return missing_rate(traffic)
+        return f"{capital(UNREACHABLE)}." if is_down and not traffic.seconds else missing_rate(traffic)
     counted = f"{short(traffic.hits)} of {short(traffic.queries)} prompt tokens in {duration(traffic.seconds)}"
     return f"{counted}. {refused}" if (refused := not_counted(traffic)) else counted
 
@@ -76,7 +81,8 @@ def _rate_cell(row: Any) -> Cell:
     notes = [f"{share(spread[0])} to {share(spread[1])}"] if spread and spread[0] != spread[1] else []
     if dominant := getattr(row, "dominant", None):
         notes.append(f"{dominant[0]} has {share(dominant[1])} of the tokens")
-    return Cell(rate_text(row.traffic, is_off=row.is_off), note=", ".join(notes), hint=rate_hint(row.traffic))
+    text = rate_text(row.traffic, is_off=row.is_off, is_down=row.is_down)
+    return Cell(text, note=", ".join(notes), hint=rate_hint(row.traffic, is_down=row.is_down))
 
 
 def seconds_text(seconds: float) -> str:
@@ -136,7 +142,13 @@ PREEMPTIONS = _measured("preemptions", "Preemptions", attrgetter("preemptions"))
 WAITING = _measured("waiting", "Waiting", attrgetter("waiting"))
 KV_USAGE = _measured("kv_usage", "KV in use", attrgetter("kv_usage"), share)
 EXTERNAL = _measured("external_hit_rate", "External hit rate", attrgetter("external_hit_rate"), share, _no_external)
-WHY_NO_RATE = Field("", key="prefix_hit_rate_missing", value=lambda row: missing_rate(row.traffic))
+
+
+def _why_no_rate(row: Any) -> str:
+    return "" if row.traffic.hit_rate is not None else rate_hint(row.traffic, is_down=row.is_down)
+
+
+WHY_NO_RATE = Field("", key="prefix_hit_rate_missing", value=_why_no_rate)
 
 
 def traffic_of(fleet: Fleet, name: str, pool: str, replicas: Sequence[str], **more: Any) -> TrafficRow:

@@ -45,7 +45,7 @@ def test_a_better_rate_than_that_of_the_rest_loses_nothing() -> None:
         (
             AFFECTED._replace(requests=19),
             REST,
-            "These replicas: Not enough traffic: 19 of 20 requests and 200,000 of 10,000 prompt tokens in 15 min.",
+            "These replicas: Not enough traffic: 19 requests (minimum 20) in 15 min.",
         ),
         (
             AFFECTED,

@@ -100,7 +100,9 @@ def test_an_engine_with_traffic_is_a_row_with_its_rates_or_why_it_has_none() -> 
     assert (first["prefix_hit_rate"], first["time_to_first_token_seconds"]) == (0.25, 0.5)
     assert pd.isna(first["missing"])
     assert pd.isna(little["prefix_hit_rate"])
-    assert little["missing"] == "Not enough traffic: 2 of 20 requests and 100 of 10,000 prompt tokens in 1 min."
+    assert little["missing"] == (
+        "Not enough traffic: 2 requests (minimum 20) and 100 prompt tokens (minimum 10,000) in 1 min."
+    )
     assert (uncached["prefix_hit_rate"], uncached["caching_off"], first["caching_off"]) == (0, True, False)
 
 

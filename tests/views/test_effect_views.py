@@ -13,22 +13,22 @@ from dashboard.fleet.traffic import Traffic
 from dashboard.render.markdown import to_markdown
 from dashboard.render.terminal import to_terminal
 from dashboard.rules.findings import Finding
-from dashboard.views.blocks import Cell, Paragraph, Table
+from dashboard.views.blocks import Cell, Paragraph, Table, Tone, View
 from dashboard.views.cause import PLAN
 from dashboard.views.compare import compare_report
 from dashboard.views.findings import findings_report
-from dashboard.views.overview import BY_EFFECT, BY_RATE, MAP, NO_RATE, fleet_map, overview_report
+from dashboard.views.overview import BY_EFFECT, BY_RATE, IDLE, MAP, NO_RATE, POOLS, fleet_map, overview_report
 from dashboard.views.plan import plan_view
 from dashboard.views.pool_comparison import SettingChoice, compare_chosen, pool_named
 from dashboard.views.traffic import cause_text, effect_section, traffic_figures
-from tests.builders import NOW, alike, document, fleet
+from tests.builders import NOW, alike, document, down, fleet
 from tests.findings_builder import finding, with_findings
 from tests.used import traffic, with_traffic
 from tests.views.walking import part
 
 CHAT, LARGE_BLOCKS = "chat-70b", "chat-70b-04"
 RECOMPUTED = "Recomputed, avoidable (estimate)"
-FEW = "Not enough traffic: 3 of 20 requests and 6,000 of 10,000 prompt tokens in 15 min."
+FEW = "Not enough traffic: 3 requests (minimum 20) and 6,000 prompt tokens (minimum 10,000) in 15 min."
 
 
 @pytest.fixture(name="used", scope="module")
@@ -206,12 +206,45 @@ def test_the_map_by_hit_rate_has_a_neutral_cell_for_a_replica_without_rate(used:
     assert shown.rows[0].number == "58%"
 
 
+def test_the_map_by_hit_rate_tells_unreachable_and_idle_replicas_apart() -> None:
+    known = fleet([*alike("chat", 2, document()), down("gone", pool="chat")], [document()])
+    shown = fleet_map(with_traffic(known, {"chat-01": traffic(0.0, requests=0)}), known.pools, BY_RATE)
+
+    assert [(cell.hint, cell.kind) for cell in shown.rows[0].groups[0]] == [
+        ("chat-01 · prefix hit rate unknown, no requests", IDLE),
+        ("chat-02 · prefix hit rate not read twice yet", Tone.UNKNOWN),
+        ("gone · prefix hit rate unreachable", Tone.UNKNOWN),
+    ]
+
+
+def test_pools_are_sorted_by_their_hit_rate_where_there_is_traffic(demo_fleet: Fleet, used: Fleet) -> None:
+    idle = next(each.name for each in used.pools if each.name != CHAT)
+    low = with_traffic(used, {CHAT: 0.2, idle: traffic(0.1, requests=1)}, 0.9)
+    pools = pools_of(overview_report(low, sort="prefix-hit-rate"))
+
+    assert next(iter(pools.items())) == (CHAT, "20%")
+    assert list(pools.items())[-1] == (idle, "not enough traffic")
+    assert "Prefix hit rate" not in [each.title for each in table_of_pools(overview_report(demo_fleet)).columns]
+
+
+def table_of_pools(shown: View) -> Table:
+    (table,) = part(shown, POOLS).blocks
+    assert isinstance(table, Table)
+    return table
+
+
+def pools_of(shown: View) -> dict[str, str]:
+    table = table_of_pools(shown)
+    place = [each.title for each in table.columns].index("Prefix hit rate")
+    return {row[0].text: row[place].text for row in table.rows}
+
+
 def test_the_table_of_the_map_counts_replicas_by_hit_rate(used: Fleet) -> None:
     table = fleet_map(used, used.pools, BY_RATE).data
     heads = [each.title for each in table.columns]
     (chat,) = (dict(zip(heads, [cell.text for cell in row], strict=True)) for row in table.rows if row[0].text == CHAT)
 
-    assert (chat["0 to 19%"], chat["60 to 79%"], chat["No hit rate"], chat["Prefix hit rate"]) == (
+    assert (chat["0 to 19%"], chat["60 to 79%"], chat["No data"], chat["Prefix hit rate"]) == (
         "1",
         "15",
         "1",

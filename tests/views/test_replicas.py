@@ -81,7 +81,7 @@ def test_the_prefix_hit_rate_is_a_column_once_counters_were_read_twice() -> None
 
     assert "Prefix hit rate" not in [each.title for each in table(mixed()).columns]
     assert column(table(used), "Prefix hit rate") == [
-        *("not read twice yet", "not read twice yet", "62%", "5%", "not enough traffic", "not read twice yet")
+        *("unreachable", "not read twice yet", "62%", "5%", "not enough traffic", "not read twice yet")
     ]
     assert "Traffic of the last 15 min" in table(used).note
 

@@ -143,20 +143,28 @@ def test_replicas_are_grouped_by_the_facts_that_are_missing_with_what_reveals_th
 
 def test_replicas_are_grouped_by_their_hit_rate_or_why_they_have_none() -> None:
     usual, off = document(), document({"cache_config.enable_prefix_caching": False})
-    members = [*alike("chat", 4, usual), *alike("chat", 1, off, first=5), down("gone", pool="chat")]
+    members = [
+        *alike("chat", 4, usual),
+        *alike("idle", 2, usual),
+        *alike("chat", 1, off, first=5),
+        down("gone", pool="chat"),
+    ]
     few = traffic(0.5, requests=2)
     rates: dict[str, float | Traffic | None] = {"chat-01": 0.6, "chat-02": 0.5, "chat-03": few, "chat-05": 0.0}
+    rates["idle"] = traffic(0.0, requests=1)
     view = status_report(with_traffic(fleet(members, [usual, off]), rates), options=OPTIONS)
 
     assert "Counters of use are read every 1 min. Rates are of the last 15 min." in paragraphs(view)
     assert [row[:3] for row in texts(table(view, "rates"))] == [
+        ("3", "not enough traffic", "chat-03, idle-01, idle-02"),
         ("2", "known", "chat-01, chat-02"),
-        ("1", "not enough traffic", "chat-03"),
         ("1", "not read twice yet", "chat-04"),
         ("1", "caching off", "chat-05"),
         ("1", "unreachable", "gone"),
     ]
-    assert texts(table(view, "rates"))[1][3].startswith("Not enough traffic: 2 of 20 requests")
+    assert texts(table(view, "rates"))[0][3] == (
+        "Each has fewer than 20 requests or 10,000 prompt tokens in the window."
+    )
 
 
 def test_without_counters_of_use_the_status_says_why() -> None:

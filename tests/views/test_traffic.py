@@ -70,7 +70,7 @@ def test_programs_read_numbers_and_why_a_rate_is_missing() -> None:
     (few, many) = ({key: each.value for key, each in zip(keys, row, strict=True)} for row in data.rows)
 
     assert few["prefix_hit_rate"] is None
-    assert str(few["prefix_hit_rate_missing"]).startswith("Not enough traffic: 3 of 20 requests")
+    assert str(few["prefix_hit_rate_missing"]).startswith("Not enough traffic: 3 requests (minimum 20)")
     assert (many["prefix_hit_rate"], many["requests_per_minute"]) == (0.62, 20.0)
 
 
