@@ -69,11 +69,6 @@ def effect_of(fleet: Fleet, pool: str, replicas: Collection[str]) -> Effect:
     return Effect(pool, fleet.traffic_of(affected), fleet.traffic_of(rest), is_whole=not rest)
 
 
-def effects_of(fleet: Fleet, finding: Finding) -> tuple[Effect, ...]:
-    """Return the effect of a finding in each of its pools with traffic."""
-    return effects_on(fleet, finding.replicas, finding.pools)
-
-
 def effects_on(fleet: Fleet, replicas: Iterable[str], pools: Iterable[str]) -> tuple[Effect, ...]:
     """Return the effect of what some replicas have in common, in each of these pools with traffic."""
     affected = frozenset(replicas)

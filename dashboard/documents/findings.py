@@ -10,7 +10,7 @@ from typing import Any
 
 from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.effect import ASSUMPTION, Effect, effects_of, is_estimated
+from dashboard.analysis.effect import ASSUMPTION, Effect, effects_on, is_estimated
 from dashboard.documents import as_float, native, pick, write_json
 from dashboard.fleet import PastTime, Pool
 from dashboard.fleet.formatting import missing_rate
@@ -90,7 +90,7 @@ def findings_of(fleet: Fleet) -> dict[str, Any]:
     return {
         kind: [
             _finding_object(finding, fleet.names, sightings.get(finding.fingerprint))
-            | {"effect": effect_objects(effects_of(fleet, finding), [finding])}
+            | {"effect": effect_objects(effects_on(fleet, finding.replicas, finding.pools), [finding])}
             for finding in findings
         ]
         for kind, findings in (("findings", fleet.inspection.findings), ("suppressed", fleet.inspection.suppressed))

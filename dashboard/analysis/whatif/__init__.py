@@ -136,26 +136,15 @@ def _is_lost_on_any(
 def _is_lost(paths: Sequence[str], before: Replica, after: Replica, documents: Mapping[str, Document]) -> bool:
     if not {each.path for each in before.contradictions}.isdisjoint(paths):
         return True
-    settings = documents[str(after.document)].settings
+    then, now = (documents[str(each.document)].settings for each in (before, after))
+    tokens = [[(each.kv_cache_size_tokens, each.basis) for each in side.engines] for side in (before, after)]
     others = [path for path in paths if not path.startswith(ROUTE)]
-    if len(others) < len(paths) and all(_has_same(each, before, after, documents) for each in others):
+    if len(others) < len(paths) and all(lookup_value(then, each) == lookup_value(now, each) for each in others):
         return True  # the route still answers, unless a setting that opens it changed
     for path in others:
         if path == FINGERPRINT or path.startswith(MEASURED):
-            if not path.startswith(ENGINES) or _has_other_tokens(before, after):
+            if not path.startswith(ENGINES) or tokens[0] != tokens[1]:
                 return True
-        elif not path.startswith(STAYING) and path not in after.identity and lookup_value(settings, path) is None:
+        elif not path.startswith(STAYING) and path not in after.identity and lookup_value(now, path) is None:
             return True
     return False
-
-
-def _has_same(path: str, before: Replica, after: Replica, documents: Mapping[str, Document]) -> bool:
-    sides = (documents[str(each.document)].settings for each in (before, after))
-    return len({lookup_value(each, path) for each in sides}) == 1
-
-
-def _has_other_tokens(before: Replica, after: Replica) -> bool:
-    """Return whether the KV cache of a replica may change."""
-    return [(each.kv_cache_size_tokens, each.basis) for each in before.engines] != [
-        (each.kv_cache_size_tokens, each.basis) for each in after.engines
-    ]

@@ -71,7 +71,9 @@ def _size_differences(pool: PoolSubject) -> Iterator[Draft]:
 
     def is_harmless(settings: Mapping[str, Setting]) -> bool:
         graphs = _graphs(settings)
-        return graphs is not None and bool(graphs.are_derived or (ends and graphs.covers_all_requests))
+        return graphs is not None and bool(
+            graphs.are_derived or (ends and graphs.largest >= graphs.seqs * graphs.per_request)
+        )
 
     harmless = {replica for replica, is_so in pool.of_documents(is_harmless).items() if is_so}
     for draft in ends or pool_differences(pool, [SIZES]):
@@ -96,11 +98,6 @@ class _Graphs(NamedTuple):
     seqs: int  # requests
     tokens: int  # in a batch
     per_request: int  # tokens of one decoding request: one, and the speculated ones
-
-    @property
-    def covers_all_requests(self) -> bool:
-        """Return whether there is a graph for the maximum number of decoding requests."""
-        return self.largest >= self.seqs * self.per_request
 
     @property
     def are_derived(self) -> bool:

@@ -152,16 +152,12 @@ def transfer_lease_differs(pool: PoolSubject) -> Iterator[Draft | UnevaluatedRep
     """
     if pool.pool.role is Role.DECODE:
         return
-    found = pool.of_documents(lambda settings: any(each.name in NIXL for each in connectors(settings)))
-    nixl = pool.only({replica for replica, has_it in found.items() if has_it})
+    nixl = pool.only({replica for replica, own in pool.connectors.items() if any(each.name in NIXL for each in own)})
     leases = {each.id: answer_at(HISTORY[NixlFact.LEASES_BLOCKS], each.version) for each in nixl.members}
     if unknown := tuple(sorted(replica for replica, answer in leases.items() if answer is None)):
         is_all = len(unknown) == len(leases)
         yield UnevaluatedReplicas(unknown, "Which of both these vLLM versions use is unknown." if is_all else "")
     leasing = nixl.only({replica for replica, answer in leases.items() if answer})
-    yield from pool_differences(leasing, option_values(leasing, [LEASE], _unset_is_default))
+    lengths = option_values(leasing, [LEASE], lambda own, _: DEFAULT_LEASE if own.state is State.NULL else own)
+    yield from pool_differences(leasing, lengths)
     yield from pool_differences(nixl.only({each for each, answer in leases.items() if answer is False}), (TIMEOUT,))
-
-
-def _unset_is_default(lease: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
-    return DEFAULT_LEASE if lease.state is State.NULL else lease

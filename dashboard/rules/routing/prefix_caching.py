@@ -110,7 +110,8 @@ def offloaded_cache_not_counted(pool: PoolSubject) -> Iterator[Draft]:
 
     vLLM reports the number of GPU blocks, not what it offloaded. Info where the router is only assumed.
     """
-    sizes = {size: ids for size, ids in pool.values(SIZE, _own_size).items() if _is_gib(json.loads(size.value))}
+    own = pool.values(SIZE, lambda size, settings: NOT_SET if native(settings, BACKEND) == LMCACHE else size)
+    sizes = {size: ids for size, ids in own.items() if _is_gib(json.loads(size.value))}
     connected = pool.values(CONNECTOR, _offloads).get(YES, ())
     replicas = tuple(sorted({*connected, *(each for ids in sizes.values() for each in ids)}))
     blocks = _fewest_blocks(pool.only(replicas))
@@ -141,11 +142,6 @@ def _is_gib(size: Any) -> bool:
 
 def _offloads(connector: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
     return YES if any(each.name.startswith(OFFLOADING) for each in connectors(settings)) else connector
-
-
-def _own_size(size: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
-    """Count a size as not set with LMCache: its server has a separate size."""
-    return NOT_SET if native(settings, BACKEND) == LMCACHE else size
 
 
 def _fewest_blocks(pool: PoolSubject) -> int | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dashboard.fleet import FactName, Replica, RouterFact, Setting, Source, State
 from dashboard.fleet.formatting import count
-from dashboard.fleet.pieces import value
+from dashboard.fleet.pieces import join_texts, value
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import connectors, native
 from dashboard.rules.domain import EVENTS, OFFLOADING, Domain, tiers_of
@@ -46,22 +46,14 @@ def router_reports_other_values(pool: PoolSubject) -> Iterator[Draft]:
             rows.append(Evidence(f"router.{name}", canonical_text(declared), State.REPORTED, holder=FLEET_YAML))
         if len(rows) < 2:  # noqa: PLR2004  values that differ
             continue
-        first, *others = rows
-        parts = [(" and ", value(_shown(each.value)), f" in {each.holder}") for each in others]
+        values = (write(value(_shown(each.value)), f" in {each.holder}") for each in rows)
         yield Draft(
             tuple(each.id for each in pool.all_replicas),
-            write(
-                value(name),
-                " is ",
-                value(_shown(first.value)),
-                f" in {first.holder}",
-                *(each for part in parts for each in part),
-                ".",
-            ),
+            write(value(name), " is ", join_texts(values, " and "), "."),
             tuple(rows),
             Remedy(
                 "Correct the declaration in fleet.yaml, or the router; restart a router whose ConfigMap changed.",
-                tuple(_declaration(pool, name, first.value)),
+                tuple(_declaration(pool, name, rows[0].value)),
             ),
         )
 
@@ -85,6 +77,11 @@ def _row(fact: RouterFact, *, is_reference: bool = False) -> Evidence:
     return Evidence(f"router.{fact.name}", fact.value, State.REPORTED, holder=fact.source, is_reference=is_reference)
 
 
+def _reported(pool: PoolSubject, *names: FactName) -> Iterator[Evidence]:
+    """Yield what the router reports, as the reference."""
+    yield from (_row(fact, is_reference=True) for name in names if (fact := pool.domain.fact(name)))
+
+
 def _shown(text: str) -> str:
     loaded = json.loads(text)
     return loaded if isinstance(loaded, str) else text
@@ -103,11 +100,10 @@ def router_misses_replicas(pool: PoolSubject) -> Iterator[Draft]:
     knows_none = ready == 0 and not known
     if not missing or (len(missing) == len(members) and not knows_none):
         return
-    rows = [each for name in (FactName.READY, FactName.ENDPOINTS) if (each := pool.domain.fact(name))]
     yield Draft(
         tuple(missing),
         write("The router does not know ", f"{len(missing):,} of {count(len(members), 'ready replica')}."),
-        tuple(_row(each, is_reference=True) for each in rows),
+        tuple(_reported(pool, FactName.READY, FactName.ENDPOINTS)),
         Remedy("Give these pods the labels that the router selects, or add their addresses to its endpoints."),
     )
 
@@ -136,7 +132,6 @@ def router_index_too_small(pool: PoolSubject) -> Iterator[Draft]:
     needed = endpoints * tiers
     if needed <= most:
         return
-    fact = pool.domain.fact(FactName.PODS_PER_KEY)
     rows = pool.evidence((SIZE,)) if tiers > 1 else ()
     yield Draft(
         tuple(each.id for each in pool.members),
@@ -147,7 +142,7 @@ def router_index_too_small(pool: PoolSubject) -> Iterator[Draft]:
             value(f"{needed:,}"),
             ".",
         ),
-        (*rows, *([_row(fact, is_reference=True)] if fact else [])),
+        (*rows, *_reported(pool, FactName.PODS_PER_KEY)),
         Remedy(
             f"Raise podCacheSize of the router to {needed:,} or more.",
             (
@@ -184,11 +179,10 @@ def events_not_subscribed(pool: PoolSubject) -> Iterator[Draft]:
     has_names = total == len(names) and GLOBAL_SOCKET not in names and len(missing) < len(senders.members)
     if total == 0 or (has_names and missing):
         odd = senders.only(missing)
-        fact = pool.domain.fact(FactName.SUBSCRIBED)
         text = write(
             f"The router reads no KV events of {len(missing):,} of {len(senders.members):,} replicas that publish them."
         )
-        rows = (*odd.evidence((EVENTS,)), *([_row(fact, is_reference=True)] if fact else []))
+        rows = (*odd.evidence((EVENTS,)), *_reported(pool, FactName.SUBSCRIBED))
         yield Draft(
             tuple(missing),
             text,
@@ -198,13 +192,13 @@ def events_not_subscribed(pool: PoolSubject) -> Iterator[Draft]:
     port = pool.domain.read(FactName.EVENT_PORT)
     others = {each: own for each, own in _bound_ports(senders).items() if port and own != port}
     for own, several in groupby(sorted(others, key=lambda each: (others[each], each)), key=others.__getitem__):
-        replicas, fact = tuple(several), pool.domain.fact(FactName.EVENT_PORT)
+        replicas = tuple(several)
         yield Draft(
             replicas,
             write(
                 "KV events are published at port ", value(str(own)), "; the router reads port ", value(str(port)), "."
             ),
-            (*senders.evidence((ENDPOINT,), replicas), *([_row(fact, is_reference=True)] if fact else [])),
+            (*senders.evidence((ENDPOINT,), replicas), *_reported(pool, FactName.EVENT_PORT)),
             Remedy(
                 f"Set socketPort of the router to {own}, or publish at port {port} and restart these replicas.",
                 (Snippet("yaml", f"kvEventsConfig:\n  podDiscoveryConfig:\n    socketPort: {own}"),),

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dashboard.compare.equality import CACHE_DTYPE, NOT_SET, resolved_kv_dtype
 from dashboard.compare.holders import Holders
-from dashboard.fleet import KVCacheGroup, Setting, SettingValue, Source, State
+from dashboard.fleet import KVCacheGroup, SettingValue, Source, State
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import join_texts
 from dashboard.rules import remedy
@@ -148,18 +148,15 @@ def _separates_ranks(pool: PoolSubject, known: Mapping[str, Sequence[KVCacheGrou
 @rule("SH-02", needs=(SIZE, CONNECTOR))
 def offloading_differs(pool: PoolSubject) -> Iterator[Draft]:
     """Replicas of one pool offload KV cache differently."""
-    drafts = list(pool_differences(pool, (SIZE, BACKEND), _where_sized))
+    drafts = list(  # without a size nothing is offloaded
+        pool_differences(pool, (SIZE, BACKEND), lambda value, own: NOT_SET if native(own, SIZE) is None else value)
+    )
     if drafts:  # the size decides the bytes: they are not reported twice
         yield from drafts
         return
     for draft in pool_differences(pool, option_values(pool, (BYTES, TIERS))):
         yield replace(draft, remedy=_with_connector(pool, draft))
     yield from pool_differences(pool, option_values(pool, [PROMPT_ONLY], unset_is_true))
-
-
-def _where_sized(value: SettingValue, settings: Mapping[str, Setting]) -> SettingValue:
-    """Count size and backend as not set without a size: nothing is offloaded then."""
-    return value if native(settings, SIZE) is not None else NOT_SET
 
 
 def _with_connector(pool: PoolSubject, draft: Draft) -> Remedy:

@@ -13,19 +13,11 @@ from dashboard.analysis.changes.comparison import is_beyond
 from dashboard.analysis.changes.events import BETWEEN_POOLS, Event, EventKind
 from dashboard.analysis.changes.settings import document_changes
 from dashboard.capacity.sums import capacity_of
-from dashboard.fleet import Document, ReplicaState, SettingChange
+from dashboard.fleet import ReplicaState, SettingChange
 from dashboard.rules.findings import Extent
 from dashboard.store.history.bodies import read_bodies, read_parts, recorded_replicas
-from dashboard.store.history.schema import (
-    chunks,
-    document_span,
-    finding_span,
-    fleet_span,
-    poll,
-    replica,
-    replica_span,
-    watch,
-)
+from dashboard.store.history.schema import finding_span, fleet_span, poll, replica, replica_span, watch
+from dashboard.store.history.timeline import read_settings
 
 ROLLING = timedelta(hours=1)  # the longest time between the restarts of two replicas that are one event
 MOST_MEASURED = 200  # spans of restarts whose capacity is read: each takes a millisecond
@@ -178,22 +170,12 @@ class _EventReader:
 
     def _setting_changes(self, wanted: set[tuple[str, str]]) -> dict[tuple[str, str] | None, tuple[SettingChange, ...]]:
         """Return which settings differ between documents, pair by pair."""
-        documents = self._documents({key for pair in wanted for key in pair})
+        documents = read_settings(self._connection, self._until, sorted({key for pair in wanted for key in pair}))
         return {
             (old, new): document_changes(documents[old], documents[new])
             for old, new in wanted
             if old in documents and new in documents
         }
-
-    def _documents(self, keys: set[str]) -> Mapping[str, Document]:
-        bodies: dict[str, int] = {}
-        c = document_span.c
-        for some in chunks(sorted(keys)):
-            query = select(c.document, c.body).where(c.document.in_(some), c.from_at <= self._until).order_by(c.from_at)
-            bodies |= {row.document: row.body for row in self._connection.execute(query)}
-        read = read_bodies(self._connection, set(bodies.values()))
-        contents = {document: read[key] for document, key in bodies.items()}
-        return read_parts(self._shell, self._until, documents=contents).documents if contents else {}
 
     def _tokens(self, grouped: Mapping[Event, Sequence[_ReplicaChange]]) -> dict[Event, tuple[int, int]]:
         """Return the KV tokens before and after of changes where they clearly differ; of too many restarts none."""

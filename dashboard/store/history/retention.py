@@ -109,12 +109,8 @@ def _old(until: datetime, polls_until: datetime) -> Iterator[tuple[Table, Column
     last = select(func.max(watch.c.from_at)).scalar_subquery()
     yield watch, and_(watch.c.due < until, watch.c.from_at < last)
     yield replica, ~select(replica_span.c.id).where(replica_span.c.replica_id == replica.c.id).exists()
-    yield body, _is_unused()
-
-
-def _is_unused() -> ColumnElement[bool]:
     references = (table.c[name] for table, name in BODY_REFERENCES)
-    return and_(*(~select(1).where(each == body.c.id).exists() for each in references))
+    yield body, and_(*(~select(1).where(each == body.c.id).exists() for each in references))
 
 
 def rewind(database: Database, fleet: str, after: datetime) -> int:

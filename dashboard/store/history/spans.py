@@ -13,7 +13,7 @@ from dashboard.analysis.assembly import Fleet, assemble
 from dashboard.fleet import Document, ProbeResult, Replica, has_same_content
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.history import Sighting
-from dashboard.store.history.bodies import Content, RecordedReplica
+from dashboard.store.history.bodies import Content
 from dashboard.store.history.schema import KEYS, body, chunks, document_span, fleet_span, replica, replica_span, watch
 
 # The columns that end a span when they change, of spans without a body.
@@ -137,11 +137,6 @@ def _is_same_answer(now: ProbeResult, then: ProbeResult) -> bool:
         return True
     sources = [each.reply.source if each.reply else None for each in (now, then)]
     return sources[0] == sources[1] and _ANSWER(now) == _ANSWER(then)
-
-
-def replica_contents(pool: str | None, parts: RecordedReplica) -> tuple[Content, Content]:
-    """Return process and answers, each in the group of similar ones."""
-    return Content(parts.process, group=f"process {pool}"), Content(parts.answers, group=f"answers {pool}")
 
 
 def replica_state(one: Replica, contents: Sequence[Content]) -> Hashable:

@@ -154,7 +154,7 @@ def read_settings(
     bodies: dict[str, int] = {}
     c = document_span.c
     for some in chunks(documents):
-        rows = connection.execute(select(c.document, c.body).where(c.document.in_(some)))
+        rows = connection.execute(select(c.document, c.body).where(c.document.in_(some)).order_by(c.from_at))
         bodies |= {row.document: row.body for row in rows}
     if path is None:
         contents = read_bodies(connection, set(bodies.values()))

@@ -15,7 +15,7 @@ from dashboard.analysis.changes.events import BETWEEN_POOLS
 from dashboard.config import HistoryOptions
 from dashboard.documents.fleet import settings_json
 from dashboard.errors import HistoryError
-from dashboard.fleet import Pool, Replica
+from dashboard.fleet import Replica
 from dashboard.fleet.formatting import iso
 from dashboard.fleet.history import NO_SIGHTINGS, Sighting, Sightings
 from dashboard.fleet.times import EPOCH
@@ -225,7 +225,13 @@ class _RecordedState:
             if key not in self._replicas or not spans.is_same(each, self._replicas[key])
         }
         parts = dict(zip(looked_at, replica_parts(fleet, list(looked_at.values()), at), strict=True))
-        contents = {key: spans.replica_contents(each.pool, parts[key]) for key, each in looked_at.items()}
+        contents = {
+            key: (
+                Content(parts[key].process, group=f"process {each.pool}"),
+                Content(parts[key].answers, group=f"answers {each.pool}"),
+            )
+            for key, each in looked_at.items()
+        }
         states = {
             key: spans.replica_state(each, contents[key]) if key in contents else opened[key].state
             for key, each in now.items()
@@ -259,7 +265,7 @@ class _RecordedState:
 
     def _record_pools(self, fleet: Fleet, at: datetime) -> None:
         """Record cohorts and differences."""
-        if self._before is not None and _are_the_same(fleet.pools, self._before.pools):
+        if self._before is not None and [*map(id, fleet.pools)] == [*map(id, self._before.pools)]:
             return
         rows: dict[tuple[str, str], dict[str, Any]] = {}
         for pool in fleet.pools:
@@ -357,10 +363,6 @@ class _RecordedState:
         )
         by_id = {address: each for (address, _), each in replicas.items()}
         return Sightings(findings, by_id, cohorts, differences)
-
-
-def _are_the_same(pools: Sequence[Pool], before: Sequence[Pool]) -> bool:
-    return len(pools) == len(before) and all(now is then for now, then in zip(pools, before, strict=True))
 
 
 def _finding_columns(same: Sequence[Finding], life: FindingLife | None) -> dict[str, Any]:
