@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 
 from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
 from dashboard.demo import default_fleet
@@ -65,7 +65,8 @@ def _uniform() -> Fleet:
     """Poll eight copies of the first replica of the story."""
     usual = next(each for each in default_fleet() if each.name == "chat-70b-01")
     return frozen_fleet(
-        simulated=[replace(usual, name=f"chat-70b-{n:02}", address=f"127.1.0.{n}") for n in range(1, 9)]
+        simulated=[replace(usual, name=f"chat-70b-{n:02}", address=f"127.1.0.{n}") for n in range(1, 9)],
+        is_used=True,
     )
 
 
@@ -85,7 +86,7 @@ def _seen() -> Fleet:
 
 
 _FLEETS: Mapping[str, Callable[[], Fleet]] = {
-    STORY: frozen_fleet,
+    STORY: partial(frozen_fleet, is_used=True),
     WAITING: _waiting,
     NOTHING: _nothing,
     DOWN: _down,
