@@ -139,8 +139,8 @@ def suppress(
 ) -> tuple[list[Finding], list[Finding]]:
     """Return the findings that stay active, and those that the policy suppresses, in the order of its entries.
 
-    One that covers some of a finding's replicas suppresses these alone. An expired one suppresses nothing, and is
-    marked on what remains active of its findings.
+    One that covers some of a finding's replicas suppresses these alone. What traffic shows is suppressed with the
+    findings that explain it. An expired one suppresses nothing, and is marked on what remains active of its findings.
     """
     suppressions = fleet.policy.suppressions
     current = [each for each in suppressions if each.until >= today]
@@ -160,9 +160,39 @@ def suppress(
                 rest = tuple(key for key in left.replicas if key not in set(covered))
                 left = _narrowed(left, rest, fleet, fleet_wide) if rest else None
         if left is not None:
-            last = next((each for each in expired if _matches(each, left, fleet.by_id)), None)
-            active.append(replace(left, expired=last) if last else left)
+            active.append(left)
+    active = _without_explained(active, suppressed, fleet, fleet_wide)
+    for place, each in enumerate(active):
+        last = next((one for one in expired if _matches(one, each, fleet.by_id)), None)
+        active[place] = replace(each, expired=last) if last else each
     return active, suppressed
+
+
+def _without_explained(
+    active: Sequence[Finding], suppressed: list[Finding], fleet: FleetData, fleet_wide: Collection[str]
+) -> list[Finding]:
+    """Return the active findings that no suppressed ones explain; add the others to these, under their entries.
+
+    A replica with several explaining findings is left out only where all of them are suppressed, until the first of
+    their entries expires.
+    """
+    kept = []
+    for finding in active:
+        left: Finding | None = finding
+        explaining = set(finding.explained_by)
+        not_covered = {key for each in active if each.rule in explaining for key in each.replicas}
+        causes = [each for each in suppressed if each.rule in explaining and each.suppression is not None]
+        for cause in sorted(causes, key=lambda each: each.suppression.until if each.suppression else date.max):
+            if left is None:
+                break
+            own = set(cause.replicas) - not_covered
+            if covered := tuple(key for key in left.replicas if key in own):
+                suppressed.append(replace(_narrowed(left, covered, fleet, fleet_wide), suppression=cause.suppression))
+                rest = tuple(key for key in left.replicas if key not in own)
+                left = _narrowed(left, rest, fleet, fleet_wide) if rest else None
+        if left is not None:
+            kept.append(left)
+    return kept
 
 
 def unused_suppressions(findings: Collection[Finding], fleet: FleetData) -> list[Suppression]:

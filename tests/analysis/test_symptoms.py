@@ -12,7 +12,7 @@ from dashboard.analysis.symptoms import SymptomWatch, with_symptoms
 from dashboard.fleet.history import RecentEvents, Symptom, UsualTraffic
 from dashboard.fleet.traffic import Traffic
 from dashboard.rules.domain import PoolDeclaration, Router
-from dashboard.rules.findings import Finding, OutcomeKind, Severity
+from dashboard.rules.findings import Finding, OutcomeKind, Severity, Suppression
 from dashboard.rules.policy import Policy
 from tests import builders
 from tests.analysis.whatif.pools import pool_of
@@ -270,6 +270,15 @@ def test_what_a_finding_explains_is_no_cause_of_the_fix_plan() -> None:
     assert low(read).explained_by == ("RT-13",)
     assert [each.key for each in plan.causes] == [CACHING, "CO-14"]
     assert {one.rule for one in plan.causes[0].findings} == {"RT-13"}
+
+
+def test_what_a_suppressed_finding_explains_is_neither_active_nor_a_cause() -> None:
+    accepted = replace(ROUTED, suppressions=(Suppression("RT-13", "kv-team", "known", NOW.date()),))
+    read = shown(pool(0, settings={CACHING: False}, usual={CACHING: True}, policy=accepted))
+    suppressed = {each.rule: each.suppression for each in read.inspection.suppressed}
+
+    assert suppressed == dict.fromkeys(("RT-13", "EF-01"), accepted.suppressions[0])
+    assert [each.key for each in plan_of(read).causes] == ["CO-14"]
 
 
 def test_what_no_finding_explains_is_the_last_action_of_its_severity() -> None:

@@ -251,3 +251,34 @@ def test_a_suppression_is_unused_where_it_suppresses_nothing_alone(
     alone = [each for each in suppressions if not applied(findings, replace(each, until=TODAY))[1]]
 
     assert unused_suppressions(findings, under(*suppressions)) == alone
+
+
+def test_what_a_suppressed_finding_explains_is_suppressed_with_it() -> None:
+    """On its replicas alone, under the same entry."""
+    cause, effect = found("chat-0", "chat-1"), found("chat-0", "chat-4", rule="EF-01", explained_by=("RT-01",))
+    active, suppressed = applied([effect, cause, found("chat-4")], suppression(replicas=("chat-0", "chat-1")))
+
+    assert [(each.rule, names([each])) for each in suppressed] == [
+        ("RT-01", [["chat-0", "chat-1"]]),
+        ("EF-01", [["chat-0"]]),
+    ]
+    assert suppressed[0].suppression is suppressed[1].suppression
+    assert [(each.rule, names([each])) for each in active] == [("EF-01", [["chat-4"]]), ("RT-01", [["chat-4"]])]
+
+
+def test_what_an_active_finding_explains_too_stays_active() -> None:
+    effect = found("chat-0", rule="EF-01", explained_by=("RT-01", "RT-13"))
+    both = [found("chat-0"), found("chat-0", rule="RT-13")]
+
+    assert names(applied([effect, *both], suppression())[0]) == [["chat-0"], ["chat-0"]]
+    later = suppression("RT-13", until=TODAY + timedelta(days=1))
+    active, suppressed = applied([effect, *both], later, suppression())
+    assert active == []
+    assert suppressed[-1].rule == "EF-01"
+    assert suppressed[-1].suppression == suppression()
+
+
+def test_a_suppression_of_what_explains_nothing_leaves_it_active() -> None:
+    effect = found("chat-0", rule="EF-01", explained_by=("RT-13",))
+
+    assert applied([found("chat-0"), effect], suppression())[0] == [effect]
