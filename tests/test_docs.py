@@ -1,6 +1,7 @@
 """The documents match the program."""
 
 import re
+import shlex
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def test_every_command_is_on_that_page() -> None:
 
 
 def test_every_command_in_a_document_is_valid() -> None:
-    shown = [each.split() for text in TEXTS.values() for each in COMMAND.findall(text)]
+    shown = [shlex.split(each) for text in TEXTS.values() for each in COMMAND.findall(text)]
     complete = [each for each in shown if "--help" not in each and "[OPTIONS]" not in each]
 
     assert len(complete) > 15

@@ -22,7 +22,8 @@ print(engines[["replica", "dp_rank", "kv_cache_size_tokens", "basis"]])
 print(engines[engines["adds"]].groupby("pool")["kv_cache_size_tokens"].sum(min_count=1))
 ```
 
-Run it in the checkout of this repository, or install [the package](deployment.md#install) with its extra `dashboard`.
+Run it in the checkout of this repository with `PYTHONPATH=. .venv/bin/python FILE`, or install
+[the package](deployment.md#install) with its extra `dashboard`.
 
 - `poll_fleet(targets, config=None, traffic_seconds=None)` polls as [`poll`](command-line.md#poll) does. Without targets
   those of `fleet.yaml` are polled, whose credentials, pools and rules count in any case. An unreachable replica is a
@@ -47,7 +48,7 @@ fleet = poll_fleet(["http://h1:8000", "http://h2:8000"], traffic_seconds=60)
 traffic = fleet.frames.traffic
 sums = traffic[traffic["counts"]].groupby(["pool", "cohort"])[["hits", "queries"]].sum(min_count=1)
 print(sums["hits"] / sums["queries"])
-print(traffic[["replica", "dp_rank", "prefix_hit_rate", "missing"]])
+print(traffic[["replica", "dp_rank", "prefix_hit_rate", "missing"]].to_string())
 ```
 
 ## Changes between two fleets
