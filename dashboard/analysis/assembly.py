@@ -42,7 +42,7 @@ from dashboard.fleet.replies import FILE_SCHEME
 from dashboard.fleet.traffic import Traffic, summed
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.engine import inspect_fleet
-from dashboard.rules.findings import FindingLives, Inspection
+from dashboard.rules.findings import Finding, FindingLives, Inspection
 from dashboard.rules.policy import FleetData, Policy, add_unconfirmed
 from dashboard.rules.subject import NO
 from dashboard.vllm.replica import read_document, read_replica
@@ -111,6 +111,24 @@ class Fleet(FleetData):
     def without_cache(self) -> frozenset[str]:
         """The ids of the replicas whose prefix caching is off."""
         return frozenset(each.id for each in self.replicas if not has_prefix_cache(each, self.documents))
+
+    @cached_property
+    def affected(self) -> Mapping[str, Collection[str]]:
+        """The replicas of each pool with a finding on prefixes, also a suppressed one, that not all of the pool have.
+
+        What all have distinguishes none of them. The others are the unaffected: with them rates are compared.
+        """
+        found = [each for each in (*self.inspection.findings, *self.inspection.suppressed) if each.is_of_prefixes]
+        return {pool.name: self.distinguished(pool, found) for pool in self.pools}
+
+    def distinguished(self, pool: Pool, findings: Iterable[Finding]) -> Collection[str]:
+        """Return the replicas of a pool with one of these findings, but for those that all of its fresh ones have."""
+        fresh = {each for each in pool.replicas if self.by_id[each].fresh}
+        found: set[str] = set()
+        for each in findings:
+            if pool.name in each.pools and not fresh.issubset(each.replicas):
+                found.update(each.replicas)
+        return found.intersection(pool.replicas)
 
     def read_at(self, replica: Replica) -> datetime | None:
         """Return when a replica was read or scraped last."""

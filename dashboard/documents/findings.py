@@ -10,7 +10,7 @@ from typing import Any
 
 from dashboard import __version__
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.effect import ASSUMPTION, Effect, effects_on, is_estimated
+from dashboard.analysis.effect import ASSUMPTION, Effect, effects_on, is_of_prefixes
 from dashboard.documents import as_float, native, pick, write_json
 from dashboard.fleet import PastTime, Pool
 from dashboard.fleet.formatting import missing_rate
@@ -145,7 +145,7 @@ def traffic_object(traffic: Traffic) -> dict[str, Any] | None:
 
 def effect_objects(effects: Iterable[Effect], findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """Return what was measured where findings are, by pool: with the estimate, or why there is none."""
-    missing = "" if is_estimated(findings) else "Estimated for findings on prefix sharing only."
+    missing = "" if is_of_prefixes(findings) else "Estimated for findings on prefix sharing and low hit rates only."
     return [_effect_object(each, missing or each.missing) for each in effects]
 
 

@@ -134,6 +134,12 @@ def summed(parts: Iterable[Traffic]) -> Traffic:
     return Traffic._make((max(seconds), *sums, *most, sentences))
 
 
+def prompts_per_minute(engines: Iterable[Traffic]) -> float | None:
+    """Return the prompt tokens a minute of engines together, each by its own window: one that restarted has less."""
+    rates = [rate for each in engines if (rate := each.per_minute(each.prompt_tokens)) is not None]
+    return sum(rates) if rates else None
+
+
 def in_sequence(parts: Iterable[Traffic]) -> Traffic:
     """Return the sums of what the same engines did in times that follow each other."""
     every = list(parts)

@@ -65,6 +65,7 @@ class Family(StrEnum):
     EFFECT = "effect"
 
 
+LOW_HIT_RATE = "EF-01"  # the rule whose findings are low hit rates of the prefix cache
 # By the prefix of rule ids, in the order in which rules are listed.
 FAMILIES = {
     "RT": Family.ROUTING,
@@ -227,6 +228,14 @@ class Finding(Draft):
     def is_effect(self) -> bool:
         """Return whether it is what traffic showed: no setting is wrong where no other finding says so."""
         return FAMILIES.get(self.rule[:2]) is Family.EFFECT
+
+    @property
+    def is_of_prefixes(self) -> bool:
+        """Return whether it says that a replica's own cache is not hit: by a setting or hash, or by a low hit rate.
+
+        Those on stores do not: what a store had is counted apart.
+        """
+        return self.rule == LOW_HIT_RATE or FAMILIES.get(self.rule[:2]) is Family.ROUTING
 
     @property
     def fingerprint(self) -> str:

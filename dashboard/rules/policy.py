@@ -91,7 +91,11 @@ class FleetData:
         return {replica.id: replica.name for replica in self.replicas}
 
     def traffic_of(self, replicas: Iterable[str]) -> Traffic:
-        """Return the traffic of some replicas together, each process once.
+        """Return the traffic of some replicas together, each process once."""
+        return summed(self.engines_of(replicas))
+
+    def engines_of(self, replicas: Iterable[str]) -> list[Traffic]:
+        """Return the traffic of the engines of some replicas, each process once.
 
         What is recorded is that of all replicas of a pool with one document: of some of them it is unknown.
         """
@@ -101,14 +105,14 @@ class FleetData:
         ]
         if self.recorded_traffic is not None:
             return self._recorded_of(counted, self.recorded_traffic)
-        return summed(engine for each in counted for engine in self.traffic.get(each, {}).values())
+        return [engine for each in counted for engine in self.traffic.get(each, {}).values()]
 
-    def _recorded_of(self, replicas: Iterable[str], recorded: Mapping[tuple[str, str], Traffic]) -> Traffic:
+    def _recorded_of(self, replicas: Iterable[str], recorded: Mapping[tuple[str, str], Traffic]) -> list[Traffic]:
         asked = Counter(_alike(self.by_id[each]) for each in replicas)
         if any(number < self._processes[key] for key, number in asked.items()):
-            return Traffic(refused=(NO_PART,))
+            return [Traffic(refused=(NO_PART,))]
         known = [recorded[key] for key in asked if key in recorded]
-        return summed(known) if known else Traffic(refused=(NOT_RECORDED,))
+        return known or [Traffic(refused=(NOT_RECORDED,))]
 
     @cached_property
     def _processes(self) -> Mapping[tuple[str, str], int]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.effect import avoidable_of, by_effect
+from dashboard.analysis.effect import avoidable_of, by_effect, without_fed
 from dashboard.analysis.plan import plan_of
 from dashboard.capacity.sums import PoolCapacity
 from dashboard.compare import SharingCounts, sum_counts
@@ -287,7 +287,7 @@ def _table(head: str, rows: Iterable[MapRow], *, by_rate: bool) -> Table:
 
 
 def _rate_of(fleet: Fleet, pools: Iterable[Pool]) -> str:
-    return rate_text(fleet.traffic_of(each for pool in pools for each in pool.replicas))
+    return rate_text(fleet.traffic_of(without_fed(fleet, [each for pool in pools for each in pool.replicas])))
 
 
 def _sharing_of(fleet: Fleet, pools: Sequence[Pool]) -> str:

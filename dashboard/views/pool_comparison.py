@@ -23,7 +23,7 @@ from dashboard.views.context import as_of
 from dashboard.views.finding_text import answered
 from dashboard.views.names import brief, slug
 from dashboard.views.pool_text import SPLIT, shared_texts, sharing_severity
-from dashboard.views.traffic import FIRST_TOKEN, HIT_RATE, PREEMPTIONS, PROMPT_SHARE, traffic_of
+from dashboard.views.traffic import FIRST_TOKEN, HIT_RATE, PREEMPTIONS, PROMPT_SHARE, external_of, traffic_of
 from dashboard.vllm.value_origin import is_set
 
 DECIDES = "What decides prefix sharing"
@@ -112,7 +112,7 @@ def measures_of(
     if not fleet.traffic_of(pool.replicas).seconds:
         return ()
     rows = {each.key: traffic_of(fleet, each.key, pool.name, each.replicas) for each in columns if each.replicas}
-    shown = (HIT_RATE, PROMPT_SHARE, FIRST_TOKEN, PREEMPTIONS)
+    shown = (HIT_RATE, PROMPT_SHARE, FIRST_TOKEN, PREEMPTIONS, *external_of(rows.values()))
     return tuple((field.title, {key: field.cell(row) for key, row in rows.items()}) for field in shown)
 
 

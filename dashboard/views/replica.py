@@ -185,7 +185,7 @@ def _traffic_figure(fleet: Fleet, replica: Replica) -> Iterator[Figure]:
     if engines := fleet.traffic.get(replica.id):
         own, rest = summed(engines.values()), effect_of(fleet, replica.pool or "", [replica.id]).rest
         why = CACHING_OFF if replica.id in fleet.without_cache else missing_word(own)
-        beside = f"rest of the pool {formatting.hit_rate(rest)}" if rest.seconds else rate_hint(own)
+        beside = f"unaffected replicas {formatting.hit_rate(rest)}" if rest.seconds else rate_hint(own)
         yield Figure("Prefix hit rate", formatting.hit_rate(own), why or beside)
 
 

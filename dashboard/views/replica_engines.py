@@ -146,7 +146,7 @@ def _share_of_pool(fleet: Fleet, replica: Replica) -> Iterator[Block]:
     effect = effect_of(fleet, pool, [replica.id])
     if effect.prompt_share is None:
         return
-    rates = f"{rate_text(effect.affected)}, rest of the pool {rate_text(effect.rest)}"
+    rates = f"{rate_text(effect.affected)}, unaffected replicas {rate_text(effect.rest)}"
     yield Paragraph(plain(f"{share(effect.prompt_share)} of the prompt tokens of {pool}. Prefix hit rate: {rates}."))
     dominant = dominant_of(fleet, [each.id for each in fleet.replicas if each.pool == pool])
     if dominant is not None and dominant[0] == replica.id:

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.effect import without_fed
 from dashboard.compare import PREFIX_PATHS, Share
 from dashboard.fleet import Pool
 from dashboard.fleet.formatting import MOST, count, shortlist
@@ -32,7 +33,7 @@ from dashboard.views.pool_comparison import (
 from dashboard.views.pool_text import pools_by_urgency, sharing_severity
 from dashboard.views.since import ANYTHING, Recency, newest, newest_first
 from dashboard.views.summary import is_split
-from dashboard.views.traffic import rate_hint, rate_text, traffic_of, traffic_table, why_no_traffic
+from dashboard.views.traffic import WITHOUT_DECODE, rate_hint, rate_text, traffic_of, traffic_table, why_no_traffic
 
 CAPACITY = "capacity"
 TRAFFIC = "traffic"
@@ -190,13 +191,18 @@ def traffic_part(fleet: Fleet, notes: tuple[Block, ...]) -> Section:
     """Return the section of the review on traffic: a row per pool, those with the lowest hit rate first."""
     if why := why_no_traffic(fleet):
         return Section(TRAFFIC, "Traffic", (Paragraph(plain(f"Prefix hit rates: {why}.")), *notes))
-    every = fleet.traffic_of(each.id for each in fleet.replicas)
+    replicas = without_fed(fleet, [each.id for each in fleet.replicas])
+    every = fleet.traffic_of(replicas)
     rows = []
     for name, members in ((each.name, each.replicas) for each in fleet.pools):
         row = traffic_of(fleet, brief(name), name, members, link=Link(Kind.POOL, name))
         rows.append(row._replace(share=None))
     rows.sort(key=lambda row: math.inf if (rate := row.traffic.hit_rate) is None else rate)
-    head = (Piece(f"Prefix hit rate: {rate_text(every)}.", Style.STRONG), Piece(f" {rate_hint(every).rstrip('.')}."))
+    left_out = f", {WITHOUT_DECODE}" if len(replicas) < len(fleet.replicas) else ""
+    head = (
+        Piece(f"Prefix hit rate: {rate_text(every)}.", Style.STRONG),
+        Piece(f" {rate_hint(every).rstrip('.')}{left_out}."),
+    )
     table = traffic_table(rows, "Pool", "traffic", "Traffic of the pools")
     return Section(TRAFFIC, "Traffic", (Paragraph(head), *notes, table))
 

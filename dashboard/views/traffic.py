@@ -15,12 +15,25 @@ from dashboard.analysis.effect import (
     effects_of_cause,
     effects_of_prefixes,
     effects_on,
-    is_estimated,
+    in_one_rate,
     is_of_prefixes,
+    prompt_share,
+    sides_of,
     spread_of,
     together,
+    without_fed,
 )
-from dashboard.fleet.formatting import NOT_KNOWN, count, duration, missing_rate, missing_word, not_counted, share, short
+from dashboard.fleet.formatting import (
+    FEW,
+    NOT_KNOWN,
+    duration,
+    missing_rate,
+    missing_word,
+    not_counted,
+    share,
+    short,
+    shortlist,
+)
 from dashboard.fleet.pieces import Link, plain
 from dashboard.fleet.traffic import Traffic
 from dashboard.rules.findings import Finding
@@ -36,7 +49,8 @@ UNREACHABLE = "unreachable"
 DIGITS = 4  # after the point, for programs
 ESTIMATE = "Recomputed, avoidable (estimate)"
 ASSUMPTION = "assumes equal prompts"
-SIDES = (("These replicas", True), ("Rest of the pool", False))  # of one pool: its name, whether it is affected
+WITHOUT_DECODE = "without decode pools"
+SIDES = ("These replicas", "Unaffected replicas")
 
 
 class TrafficRow(NamedTuple):
@@ -100,6 +114,12 @@ def _missing(traffic: Traffic) -> str:
 
 def _no_first_token(traffic: Traffic) -> str:
     return "no requests" if traffic.first_tokens == 0 else _missing(traffic)
+
+
+def external_text(traffic: Traffic) -> str:
+    """Return the external hit rate, else in few words why there is none."""
+    rate = traffic.external_hit_rate
+    return _no_external(traffic) if rate is None else share(rate)
 
 
 def _no_external(traffic: Traffic) -> str:
@@ -176,7 +196,7 @@ def traffic_table(rows: Iterable[TrafficRow], head: str, name: str, caption: str
         HIT_RATE,
         *([PROMPT_SHARE] if any(row.share is not None for row in known) else []),
         *(PROMPT_TOKENS, REQUESTS, FIRST_TOKEN, PREEMPTIONS, WAITING, KV_USAGE),
-        *([EXTERNAL] if any(row.traffic.external_queries for row in known) else []),
+        *external_of(known),
         WHY_NO_RATE,
     ]
     return to_table(known, fields, name, caption, window_note(row.traffic for row in known))
@@ -212,7 +232,7 @@ def traffic_figures(fleet: Fleet, rates_link: Link | None = None) -> tuple[Figur
     """Return the prefix hit rate of a fleet, and the estimate of what its findings on prefix sharing cost."""
     if why := why_no_traffic(fleet):
         return (Figure("Prefix hit rate", "unknown", why), Figure(ESTIMATE, "unknown", why))
-    replicas = [each.id for each in fleet.replicas]
+    replicas = without_fed(fleet, [each.id for each in fleet.replicas])
     every = fleet.traffic_of(replicas)
     rate = every.hit_rate
     if rate is None:
@@ -221,6 +241,8 @@ def traffic_figures(fleet: Fleet, rates_link: Link | None = None) -> tuple[Figur
         note = f"{short(every.queries)} prompt tokens in {duration(every.seconds)}"
         if most := dominant_of(fleet, replicas):
             note = f"{note} · {brief(fleet.names[most[0]])} has {share(most[1])} of them"
+        if len(replicas) < len(fleet.replicas):
+            note = f"{note} · {WITHOUT_DECODE}"
         hits = Figure("Prefix hit rate", share(rate), note, link=rates_link)
     return hits, _recomputed(fleet)
 
@@ -230,10 +252,12 @@ def _recomputed(fleet: Fleet) -> Figure:
     tokens = avoidable_tokens(effects)
     if tokens is None:
         if not is_of_prefixes(fleet.inspection.findings):
-            return Figure(ESTIMATE, "none", "no findings on prefix sharing")
+            return Figure(ESTIMATE, "none", "no findings on prefixes")
         return Figure(ESTIMATE, "unknown", "no rates to compare")
-    unknown = sum(each.avoidable_tokens is None for each in effects)
-    note = f"{ASSUMPTION} · {count(unknown, 'pool')} unknown" if unknown else ASSUMPTION
+    known = {each.pool for each in effects if each.avoidable_tokens is not None}
+    asked = dict.fromkeys(each.pool for each in effects if not each.is_decode)
+    unknown = [brief(each) for each in asked if each not in known]
+    note = f"{ASSUMPTION} · unknown in {shortlist(unknown, FEW)}" if unknown else ASSUMPTION
     return Figure(ESTIMATE, per_minute(tokens), note)
 
 
@@ -244,7 +268,7 @@ def per_minute(tokens: float) -> str:
 def cause_text(fleet: Fleet, cause: Cause, pool: str = "", *, is_whole: bool = False) -> str:
     """Return what was measured where a cause of prefixes is, in all pools or in one; empty for others.
 
-    `Prefix hit rate 4%; rest of the pool 62%. 120 k tokens/min recomputed (estimate).` `is_whole`: the estimate with
+    `Prefix hit rate 4%; unaffected replicas 62%. 120 k tokens/min recomputed (estimate).` `is_whole`: the estimate with
     its inputs and its assumption.
     """
     if why_no_traffic(fleet) or not is_of_prefixes(cause.findings):
@@ -262,19 +286,26 @@ def finding_line(fleet: Fleet, finding: Finding) -> str:
 
 
 def findings_effect(fleet: Fleet, findings: Sequence[Finding]) -> str:
-    """Return the same of findings together, without a label."""
+    """Return the same of findings together, without a label; also empty where whole pools have them: none compares."""
     replicas = {replica for each in findings for replica in each.replicas}
     effects = effects_on(fleet, replicas, pools_of(findings)) if is_of_prefixes(findings) else ()
-    return _measured_text(effects) if effects else ""
+    return "" if all(each.is_whole for each in effects) else _measured_text(effects)
 
 
 def _measured_text(effects: Sequence[Effect], *, is_whole: bool = False) -> str:
-    both, pools = together(effects), "the pool" if len(effects) == 1 else "their pools"
-    rest = f"no other replica in {pools}" if both.is_whole else f"rest of {pools} {rate_text(both.rest)}"
+    shown = in_one_rate(effects)
+    both, pools = together(shown), "the pool" if len(shown) == 1 else "their pools"
+    rest = f"unaffected replicas {rate_text(both.rest)}" if both.has_rest else f"no unaffected replica in {pools}"
     measured = f"Prefix hit rate {rate_text(both.affected)}; {rest}."
-    if is_whole and not both.is_whole:
-        return f"{measured} {_estimate_text(effects)}"
-    tokens = avoidable_tokens(effects)
+    if both.affected.external_queries:
+        is_known = both.rest.external_queries is not None
+        others = f"; unaffected replicas {external_text(both.rest)}" if is_known else ""
+        measured = f"{measured} External hit rate {external_text(both.affected)}{others}."
+    if len(shown) < len(effects):
+        measured = f"{measured} Rates {WITHOUT_DECODE}."
+    if is_whole and both.has_rest:
+        return f"{measured} {_estimate_text(shown)}"
+    tokens = avoidable_tokens(shown)
     return f"{measured} {per_minute(tokens)} recomputed (estimate)." if tokens else measured
 
 
@@ -288,7 +319,7 @@ def effect_section(fleet: Fleet, findings: Sequence[Finding]) -> Section:
     if not effects:
         return Section("effect", "Effect, measured", (quiet_paragraph(_why_missing(fleet, replicas)),))
     blocks: list[Block] = [_table(fleet, effects, replicas)]
-    if is_estimated(findings):
+    if is_of_prefixes(findings):
         blocks.append(Paragraph(plain(_estimate_text(effects))))
     return Section("effect", "Effect, measured", tuple(blocks))
 
@@ -302,33 +333,42 @@ def _why_missing(fleet: Fleet, replicas: Iterable[str]) -> str:
 
 
 def _table(fleet: Fleet, effects: Sequence[Effect], replicas: Collection[str]) -> Table:
-    """Return affected replicas and the rest of their pools side by side, sums where these are several."""
-    both, several = together(effects), f", sums of {len(effects):,} pools" if len(effects) > 1 else ""
-    if several:
-        sides = [TrafficRow("These replicas", both.affected, share=both.prompt_share)]
-        rest_share = None if both.prompt_share is None else 1 - both.prompt_share
-        sides += [] if both.is_whole else [TrafficRow("Rest of their pools", both.rest, share=rest_share)]
-    else:
-        (pool,) = (each for each in fleet.pools if each.name == effects[0].pool)
-        parts = {name: [each for each in pool.replicas if (each in replicas) is is_own] for name, is_own in SIDES}
-        sides = [traffic_of(fleet, name, pool.name, own) for name, own in parts.items() if own]
+    """Return affected and unaffected replicas side by side, sums where these are of several pools."""
+    shown = in_one_rate(effects)
+    both, pools = together(shown), [each.pool for each in shown]
+    parts = [sides_of(fleet, pool, replicas) for pool in pools]
+    sides = []
+    for place, name in enumerate(SIDES):
+        own = [each for part in parts for each in part[place]]
+        if own and len(pools) > 1:
+            used = both.rest if place else both.affected
+            sides.append(TrafficRow(name, used, share=prompt_share(fleet, own, pools)))
+        elif own:
+            sides.append(traffic_of(fleet, name, pools[0], own))
     columns = (Column("Traffic"), *(Column(each.name, is_number=True) for each in sides))
-    fields = (HIT_RATE, PROMPT_SHARE, PROMPT_TOKENS, REQUESTS, FIRST_TOKEN, PREEMPTIONS)
+    fields = [HIT_RATE, PROMPT_SHARE, PROMPT_TOKENS, REQUESTS, FIRST_TOKEN, PREEMPTIONS, *external_of(sides)]
     rows = tuple((Cell(field.title), *(field.cell(each) for each in sides)) for field in fields)
-    return Table(
-        "effect", "Effect, measured", columns, rows, f"In the last {duration(both.affected.seconds)}{several}."
-    )
+    notes = [f"In the last {duration(both.affected.seconds)}"]
+    notes += [f"sums of {len(pools):,} pools"] if len(pools) > 1 else []
+    notes += [WITHOUT_DECODE] if len(shown) < len(effects) else []
+    return Table("effect", "Effect, measured", columns, rows, f"{', '.join(notes)}.")
+
+
+def external_of(rows: Iterable[TrafficRow]) -> list[Field]:
+    """Return the column of external hit rates, where a connector was asked."""
+    return [EXTERNAL] if any(row.traffic.external_queries for row in rows) else []
 
 
 def _estimate_text(effects: Sequence[Effect]) -> str:
     """Return the estimate with its inputs and its assumption, or why there is none."""
+    effects = in_one_rate(effects)
     tokens, only = avoidable_tokens(effects), effects[0]
     if tokens is None:
-        several = "In no pool both these replicas and the rest have a hit rate."
+        several = "In no pool both these replicas and unaffected ones have a hit rate."
         missing = only.missing if len(effects) == 1 else several
         return f"{ESTIMATE}: unknown. {missing}"
     if not tokens:
-        return f"{ESTIMATE}: none. Their hit rate is not below that of the rest."
+        return f"{ESTIMATE}: none. Their hit rate is not below that of the unaffected replicas."
     if len(effects) > 1:
         return f"{ESTIMATE}: {per_minute(tokens)}, the sum of the pools. It {ASSUMPTION} within each pool."
     seconds = only.avoidable_seconds

@@ -227,7 +227,7 @@ def _traffic_metrics(fleet: Fleet, label: Callable[[str | None], str], clusters:
             ratio.add_metric([clusters[name], name, letter], traffic.hit_rate)
             queried.add_metric([clusters[name], name, letter], traffic.queries / traffic.seconds)
     yield from (ratio, queried)
-    text = "Estimate: tokens of prompts that were computed, and that the hit ratio of the rest of the pool had avoided."
+    text = "Estimate: tokens of prompts computed that the hit ratio of the pool's unaffected replicas had avoided."
     avoidable = _family("pool_avoidable_tokens_per_second", text, *POOL)
     for name, every in sorted(effects.items()):
         if (tokens := avoidable_tokens(every)) is not None:

@@ -1,8 +1,11 @@
-"""What a difference costs: affected replicas beside the rest of their pool."""
+"""What a difference costs: affected replicas beside the unaffected ones of their pool."""
+
+from dataclasses import replace
 
 import pytest
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.causes import Cause, Plan
 from dashboard.analysis.effect import (
     Effect,
     avoidable_of,
@@ -13,11 +16,14 @@ from dashboard.analysis.effect import (
     effects_of_cause,
     effects_of_prefixes,
     effects_on,
+    in_one_rate,
     together,
+    without_fed,
 )
 from dashboard.analysis.plan import plan_of
 from dashboard.fleet.traffic import Traffic
 from tests.builders import alike, document, fleet, replica
+from tests.findings_builder import finding, with_findings
 from tests.used import PROMPT_TOKENS, REQUESTS, traffic, with_traffic
 
 REST = Traffic(900, queries=1e6, hits=6e5, requests=1000, prompt_tokens=1e6)
@@ -28,7 +34,6 @@ AFFECTED = Traffic(
 
 def test_what_is_lost_is_the_difference_of_the_rates_of_the_affected_tokens() -> None:
     effect = Effect("chat", AFFECTED, REST)
-    assert effect.prompt_share == 0.2
     assert effect.avoidable_tokens == pytest.approx(2e5 * 0.5 / 15)  # a minute
     assert effect.avoidable_seconds == pytest.approx(2e5 * 0.5 * (90 / 1.8e5) / 200)  # a request
     assert effect.missing == ""
@@ -41,7 +46,7 @@ def test_a_better_rate_than_that_of_the_rest_loses_nothing() -> None:
 @pytest.mark.parametrize(
     ("affected", "rest", "missing"),
     [
-        (AFFECTED, Traffic(), "Rest of the pool: Not read twice yet."),
+        (AFFECTED, Traffic(), "Unaffected replicas: Not read twice yet."),
         (
             AFFECTED._replace(requests=19),
             REST,
@@ -50,7 +55,7 @@ def test_a_better_rate_than_that_of_the_rest_loses_nothing() -> None:
         (
             AFFECTED,
             REST._replace(queries=None, hits=None),
-            "Rest of the pool: /metrics has no counters of the prefix cache or of requests.",
+            "Unaffected replicas: /metrics has no counters of the prefix cache or of requests.",
         ),
         (
             AFFECTED._replace(queries=None, hits=None, refused=("hits rose by more than queries",)),
@@ -105,7 +110,7 @@ def test_where_all_replicas_are_affected_there_is_none_to_compare_with() -> None
     members = alike("chat", 2, document())
     known = with_traffic(fleet(members, [document()]), {"chat": 0.1})
     (effect,) = effects_on(known, [each.id for each in members], ["chat"])
-    assert (effect.missing, effect.avoidable_tokens) == ("No other replica of the pool to compare with.", None)
+    assert (effect.missing, effect.avoidable_tokens) == ("No unaffected replica in the pool to compare with.", None)
 
 
 def test_sums_of_several_pools_come_before_their_ratio() -> None:
@@ -142,5 +147,69 @@ def test_a_cause_is_measured_in_each_of_its_pools_or_in_one(split: Fleet) -> Non
 
 
 def test_what_a_pool_recomputes_counts_each_replica_with_findings_on_prefixes_once(split: Fleet) -> None:
-    effect = next(each for each in effects_of_prefixes(split) if each.pool == "chat-70b")
-    assert effect.affected.queries == pytest.approx(2 * PROMPT_TOKENS)
+    effects = [each for each in effects_of_prefixes(split) if each.pool == "chat-70b"]
+    assert sum(each.affected.queries or 0 for each in effects) == pytest.approx(2 * PROMPT_TOKENS)
+    causes = [avoidable_of(split, each) or 0 for each in plan_of(split).causes]
+    assert avoidable_tokens(effects) == pytest.approx(sum(causes))
+
+
+SIDES = ("decode", "prefill")
+CHAT = ("chat-01", "chat-02", "chat-03", "chat-04")
+
+
+def test_nothing_is_compared_with_replicas_that_have_another_finding_on_prefixes_whatever_it_is() -> None:
+    used = with_traffic(
+        fleet(alike("chat", 4, document()), [document()]), {"chat-01": 0.1, "chat-02": 0.3, "chat-03": 0.2}, 0.6
+    )
+    block, low, usual = (
+        finding(used, names, rule=rule, id=rule)
+        for rule, names in (("RT-01", ["chat-01"]), ("EF-01", ["chat-02"]), ("RT-06", CHAT))
+    )
+    accepted = finding(used, ["chat-03"], rule="RT-05", id="RT-05")
+    other = finding(used, ["chat-03"], rule="CO-14", id="CO-14")
+    found = with_findings(used, block, low, usual, other)
+    found = replace(found, inspection=replace(found.inspection, suppressed=(accepted,)))
+
+    for each in (block, low, other):
+        (effect,) = effects_on(found, each.replicas, each.pools)
+        assert effect.rest.hit_rate == pytest.approx(0.6), each.rule
+    total = sum(
+        effect.avoidable_tokens or 0 for each in (block, low) for effect in effects_on(found, each.replicas, each.pools)
+    )
+    assert avoidable_tokens(effects_of_prefixes(found)) == pytest.approx(total)
+    (whole,) = effects_on(found, usual.replicas, usual.pools)
+    assert (whole.is_whole, whole.missing) == (True, "No unaffected replica in the pool to compare with.")
+
+
+def test_a_low_hit_rate_without_other_finding_is_in_the_order_by_effect() -> None:
+    used = with_traffic(fleet(alike("chat", 4, document()), [document()]), {"chat-01": 0.1, "chat-02": 0.3}, 0.6)
+    low, block = finding(used, ["chat-01"], rule="EF-01"), finding(used, ["chat-02"], rule="RT-01")
+    found = with_findings(used, low, block)
+    causes = tuple(Cause(each.rule, (each,)) for each in (block, low))
+
+    assert [each.key for each in by_effect(found, Plan(causes)).causes] == ["EF-01", "RT-01"]
+
+
+def test_a_replica_that_restarted_has_its_share_of_the_prompts_by_its_own_shorter_window() -> None:
+    young = traffic(0.5, requests=REQUESTS / 15)._replace(seconds=60)
+    used = with_traffic(fleet(alike("chat", 4, document()), [document()]), {"chat-01": young}, 0.5)
+    ids = [each.id for each in used.replicas]
+
+    assert effect_of(used, "chat", ids[:1]).prompt_share == pytest.approx(0.25)
+    assert effect_of(used, "chat", ids[:2]).prompt_share == pytest.approx(0.5)
+    assert effect_of(used, "none", ids).affected == Traffic()
+
+
+def test_prompts_of_a_decode_pool_count_on_the_prefill_side_and_its_misses_are_not_computed_again(
+    demo_fleet: Fleet,
+) -> None:
+    used = with_traffic(demo_fleet, {"deepseek-v3/decode": 0.1}, 0.6)
+    decode, prefill = ([each.id for each in used.replicas if each.pool == f"deepseek-v3/{role}"] for role in SIDES)
+
+    assert without_fed(used, [*decode, *prefill]) == prefill
+    assert without_fed(used, decode) == decode
+    effects = effects_on(used, [decode[0], prefill[0]], [f"deepseek-v3/{role}" for role in SIDES])
+    assert effects[0].avoidable_tokens is None
+    assert effects[0].missing.startswith("The replicas decode")
+    assert in_one_rate(effects) == [effects[1]]
+    assert in_one_rate(effects[:1]) == [effects[0]]

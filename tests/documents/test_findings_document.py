@@ -69,7 +69,7 @@ def test_a_finding_has_what_it_costs_or_why_that_is_unknown() -> None:
     assert measured["avoidable_tokens_per_minute"] == PROMPT_TOKENS * 0.5 / 15
     assert (measured["assumption"], measured["missing"]) == (ASSUMPTION, None)
     assert (unknown["avoidable_tokens_per_minute"], unknown["assumption"]) == (None, None)
-    assert unknown["missing"].startswith("Rest of the pool: Not enough traffic: 9 requests (minimum 20)")
+    assert unknown["missing"].startswith("Unaffected replicas: Not enough traffic: 9 requests (minimum 20)")
 
 
 def test_without_traffic_a_finding_has_no_effect() -> None:

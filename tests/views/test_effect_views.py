@@ -20,7 +20,7 @@ from dashboard.views.findings import findings_report
 from dashboard.views.overview import BY_EFFECT, BY_RATE, IDLE, MAP, NO_RATE, POOLS, fleet_map, overview_report
 from dashboard.views.plan import plan_view
 from dashboard.views.pool_comparison import SettingChoice, compare_chosen, pool_named
-from dashboard.views.traffic import cause_text, effect_section, traffic_figures
+from dashboard.views.traffic import cause_text, effect_section, finding_line, traffic_figures
 from tests.builders import NOW, alike, document, down, fleet
 from tests.findings_builder import finding, with_findings
 from tests.used import traffic, with_traffic
@@ -61,9 +61,9 @@ def test_a_finding_has_the_traffic_of_both_sides_and_the_estimate_with_its_input
 
     assert rows == [
         ["Prefix hit rate", "4%", "62%"],
-        ["Share of prompts", "6%", "94%"],
-        ["Prompt tokens/min", "40.0 k", "600.0 k"],
-        ["Requests/min", "20", "300"],
+        ["Share of prompts", "6%", "88%"],
+        ["Prompt tokens/min", "40.0 k", "560.0 k"],
+        ["Requests/min", "20", "280"],
         ["Time to first token", "530 ms", "240 ms"],
         ["Preemptions", "0", "0"],
     ]
@@ -95,13 +95,13 @@ def test_several_pools_are_summed_before_the_ratio_and_so_is_the_estimate() -> N
 @pytest.mark.parametrize(
     ("own", "rest", "sentence"),
     [
-        (0.7, 0.6, f"{RECOMPUTED}: none. Their hit rate is not below that of the rest."),
+        (0.7, 0.6, f"{RECOMPUTED}: none. Their hit rate is not below that of the unaffected replicas."),
         (
             traffic(0.1, requests=3),
             0.6,
             f"{RECOMPUTED}: unknown. These replicas: {FEW}",
         ),
-        (0.1, None, f"{RECOMPUTED}: unknown. Rest of the pool: Not read twice yet."),
+        (0.1, None, f"{RECOMPUTED}: unknown. Unaffected replicas: Not read twice yet."),
         (None, 0.6, "Not read twice yet."),
     ],
 )
@@ -119,26 +119,28 @@ def test_in_no_pool_both_sides_have_a_hit_rate() -> None:
     used = with_traffic(built, {"chat-01": 0.1, "code-01": 0.1})
 
     assert texts(used, finding(used, ["chat-01", "code-01"]))[1][0].endswith(
-        "In no pool both these replicas and the rest have a hit rate."
+        "In no pool both these replicas and unaffected ones have a hit rate."
     )
 
 
 def test_a_cause_has_the_measured_effect_in_its_second_line_and_whole_with_its_changes(used: Fleet) -> None:
     assert cause_text(used, cause(used)) == (
-        "Prefix hit rate 4%; rest of the pool 62%. 23.2 k tokens/min recomputed (estimate)."
+        "Prefix hit rate 4%; unaffected replicas 62%. 23.2 k tokens/min recomputed (estimate)."
     )
     whole = to_markdown(plan_view(used, plan_of(used)))
     short = to_terminal(plan_view(used, plan_of(used), is_short=True), width=200, colour=False)
     for text in (whole, short):
-        assert "Prefix hit rate 4%; rest of the pool 62%." in text
+        assert "Prefix hit rate 4%; unaffected replicas 62%." in text
         assert "290 ms of prefill per request" in text
 
 
-def test_a_cause_says_that_its_pools_have_no_other_replica_and_that_it_was_not_read(used: Fleet) -> None:
+def test_a_cause_says_that_its_pool_has_no_unaffected_replica_and_that_it_was_not_read(used: Fleet) -> None:
     seeds = next(each for each in plan_of(used).causes if "PYTHONHASHSEED" in each.key)
     unread = with_traffic(used, {CHAT: None}, 0.6)
 
-    assert cause_text(used, seeds) == "Prefix hit rate 62%; no other replica in their pools."
+    assert cause_text(used, seeds) == (
+        "Prefix hit rate 62%; no unaffected replica in the pool. Rates without decode pools."
+    )
     assert cause_text(unread, cause(unread)) == "Prefix hit rate: Not read twice yet."
 
 
@@ -152,8 +154,8 @@ def test_a_cause_of_other_settings_claims_no_effect_on_the_cache(used: Fleet) ->
 
 def test_the_head_has_the_hit_rate_of_the_fleet_and_what_is_recomputed(used: Fleet) -> None:
     assert figures(used) == [
-        ("61%", "24.6 M prompt tokens in 15 min"),
-        ("23.2 k tokens/min", "assumes equal prompts · 2 pools unknown"),
+        ("60%", "19.8 M prompt tokens in 15 min · without decode pools"),
+        ("23.2 k tokens/min", "assumes equal prompts · unknown in deepseek-v3/prefill"),
     ]
 
 
@@ -187,7 +189,7 @@ def test_without_findings_on_prefixes_nothing_is_recomputed() -> None:
     members = alike("chat", 3, document())
     used = with_findings(with_traffic(fleet(members, [document()]), {}, 0.6))
 
-    assert figures(used)[1] == ("none", "no findings on prefix sharing")
+    assert figures(used)[1] == ("none", "no findings on prefixes")
 
 
 def test_the_map_by_hit_rate_has_a_neutral_cell_for_a_replica_without_rate(used: Fleet) -> None:
@@ -352,14 +354,34 @@ def test_an_export_has_the_measured_effect_of_findings_on_prefixes_together_and_
     text = to_markdown(findings_report(shown))
 
     assert text.count("**Effect, measured:** ") == 1
-    assert "Prefix hit rate 10%; rest of their pools 60%. 40.0 k tokens/min recomputed (estimate)." in text
+    assert "Prefix hit rate 10%; unaffected replicas 60%. 40.0 k tokens/min recomputed (estimate)." in text
     assert "Effect, measured" not in to_markdown(findings_report(replace(shown, traffic={})))
 
 
-def test_the_rest_of_a_pool_has_its_spread_and_the_replica_that_decides_its_rate() -> None:
+def test_the_unaffected_replicas_have_their_spread_and_the_replica_that_decides_its_rate() -> None:
     built = fleet(alike("chat", 4, document()), [document()])
     used = with_traffic(built, {"chat-01": 0.1, "chat-02": traffic(0.5, requests=3_000)}, 0.6)
     (table,) = (each for each in effect_section(used, [finding(used, ["chat-01"])]).blocks if isinstance(each, Table))
 
     assert [cell.text for cell in table.rows[0]] == ["Prefix hit rate", "10%", "52%"]
     assert table.rows[0][2].note == "50% to 60%, chat-02 has 83% of the tokens"
+
+
+def test_a_finding_on_whole_pools_has_no_measured_effect_in_lists(used: Fleet) -> None:
+    on_all = next(each for each in used.inspection.findings if each.rule == "RT-06")
+
+    assert finding_line(used, on_all) == ""
+    assert finding_line(used, of_rule(used, "RT-01")).startswith("Effect, measured: Prefix hit rate 4%")
+
+
+def test_where_a_connector_was_asked_the_external_hit_rate_is_beside_the_prefix_hit_rate() -> None:
+    built = fleet(alike("chat", 3, document()), [document()])
+    asked = {"external_queries": 100_000.0, "external_hits": 80_000.0}
+    used = with_traffic(built, {"chat-01": traffic(0.1, **asked), "chat-02": traffic(0.6, **asked)}, 0.6)
+    low = finding(used, ["chat-01"])
+
+    assert texts(used, low)[0][-1] == ["External hit rate", "80%", "80%"]
+    assert "; unaffected replicas 60%. External hit rate 80%; unaffected replicas 80%." in finding_line(used, low)
+    few = with_traffic(built, {"chat-01": traffic(0.1, external_queries=10.0, external_hits=0.0)}, 0.6)
+    assert "External hit rate not enough traffic. 20.0 k tokens/min recomputed" in finding_line(few, low)
+    assert {each.text for each in measures(used, "chat")["External hit rate"].values()} == {"80%"}

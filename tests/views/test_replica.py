@@ -387,14 +387,14 @@ def test_traffic_is_shown_by_dp_rank_with_what_was_not_counted() -> None:
     assert "Not counted. DP rank 1: hits rose by more than queries." in text_of(section)
 
 
-def test_a_replica_is_shown_beside_the_rest_of_its_pool_and_named_where_it_decides_its_sums() -> None:
+def test_a_replica_is_shown_beside_the_unaffected_ones_of_its_pool_and_named_where_it_decides_its_sums() -> None:
     shared = document()
     built = fleet(alike("chat", 4, shared), [shared])
     used = with_traffic(built, {"chat-01": traffic(0.1, requests=1_200), "chat-02": 0.6, "chat-03": 0.6})
     lone, many = (replica_report(used, f"http://chat-0{number}:8000") for number in (4, 1))
 
     assert NO_TRAFFIC in text_of(part(lone, "traffic"))
-    assert "67% of the prompt tokens of chat. Prefix hit rate: 10%, rest of the pool 60%." in text_of(many)
+    assert "67% of the prompt tokens of chat. Prefix hit rate: 10%, unaffected replicas 60%." in text_of(many)
     assert "67% of the queried tokens of its pool" in text_of(many)
     assert "queried tokens of its pool" not in text_of(replica_report(used, "http://chat-02:8000"))
 
@@ -410,6 +410,8 @@ def test_the_summary_of_a_replica_has_its_hit_rate_and_why_it_has_none() -> None
         shown = next(each for each in every if each.label == "Prefix hit rate")
         return shown.value, shown.note
 
-    assert figure(used, "chat-01") == ("62%", "rest of the pool 0%")
+    assert figure(used, "chat-01") == ("62%", "372.0 k of 600.0 k prompt tokens in 15 min")
     assert figure(used, "odd") == ("0%", "caching off")
     assert figure(few, "chat-01") == ("unknown", "not enough traffic")
+    two = fleet(alike("chat", 2, document()), [document()])
+    assert figure(with_traffic(two, {"chat-01": 0.62}, 0.5), "chat-01") == ("62%", "unaffected replicas 50%")

@@ -154,7 +154,7 @@ def test_pools_are_listed_with_their_hit_rates_the_lowest_first() -> None:
         ("chat-70b", "62%"),
         ("deepseek-v3/decode", "not read twice yet"),
     ]
-    assert "Prefix hit rate: 45%. 6.8 M of 15.0 M prompt tokens in 15 min." in text_of(shown)
+    assert "Prefix hit rate: 45%. 6.8 M of 15.0 M prompt tokens in 15 min, without decode pools." in text_of(shown)
     assert "Prefix hit rates: traffic is off (option traffic)." in text_of(unread)
     assert not tables_of([unread])
 
