@@ -109,6 +109,13 @@ class Traffic(NamedTuple):
         """Return one of these numbers per minute of the window."""
         return ratio(number, self.seconds / MINUTE)
 
+    def averaged(self, seconds: float) -> "Traffic":
+        """Return what was counted in `seconds` of a longer window on average: what is enough is decided alike."""
+        if not 0 < seconds < self.seconds:
+            return self
+        counted = {name: own * seconds / self.seconds for name in COUNTERS if (own := getattr(self, name)) is not None}
+        return self._replace(seconds=seconds, **counted)
+
     @property
     def prefill_seconds_per_token(self) -> float | None:
         """Return the seconds of prefill per token that was computed there, not found in a cache."""

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from dashboard.analysis.timeline import MarkKind
-from dashboard.fleet import formatting
 from dashboard.render.svg import (
     COHORTS,
     GROUND,
@@ -38,7 +37,7 @@ RATES_ALONE, RATES = 90.0, 48.0  # of lanes of rates
 HEAD, SPACE = 22.0, 8.0  # above a lane: its name and its areas; between lanes
 ROW = 36.0  # of marks, with its name above
 MOST_TICKS = 9
-FONT, SMALL = 14.0, 13.0
+FONT, SMALL, TINY = 14.0, 13.0, 10.0
 LEAST_ROLLOUT, LEAST_WORDS, LONGEST_WORDS = 5.0, 100.0, 260.0
 NO_DATA = "no data"
 HIT = 'fill="none" pointer-events="all"'  # not drawn; a pointer finds it
@@ -144,7 +143,10 @@ def draw_times(chart: TimeChart, *, context: str | None = None, is_wide: bool = 
 
 
 def _head(lane: Lane, scale: _Scale, top: float) -> str:
-    """Name a lane and its areas, each with its number of replicas at the end; as many as there is room for."""
+    """Name a lane and its areas, each with its number of replicas at the end; as many as there is room for.
+
+    Texts of lines have their present rate.
+    """
     share, room = (PAGE_FONT, NARROWEST) if scale.is_wide else (1.0, PLOT)
     name = fit(lane.label, LONGEST_WORDS, FONT)
     parts = [label(lane.label, 0, top + 15, name, css="ink")]
@@ -152,9 +154,8 @@ def _head(lane: Lane, scale: _Scale, top: float) -> str:
     until = max((each.until for each in lane.moments), default=scale.since)
     for band in lane.bands:
         last = band.runs[-1]
-        number = "" if lane.is_strip or last.until != until else f" ×{last.high - last.low:,}"
-        if number and lane.rate_of:
-            number = f" {formatting.share((last.high + last.low) / 2 / lane.highest)}"
+        is_counted = not lane.is_strip and not lane.rate_of and last.until == until
+        number = f" ×{last.high - last.low:,}" if is_counted else ""
         words = f"{fit(band.text, LONGEST_WORDS, SMALL)}{number}"
         width = 17 + widest(words, SMALL) * share + 12
         if x + width > room:
@@ -172,6 +173,7 @@ def _lane(lane: Lane, scale: _Scale, top: float, height: float) -> str:
     parts = [
         scale.stretch("".join(_band(band, scale, top + height, unit) for band in lane.bands), top, height),
         f'<line class="rule" y1="{num(top + height)}" x2="{scale.at(PLOT)}" y2="{num(top + height)}" stroke="{LINE}"/>',
+        *(_shares(scale, top, height) if lane.rate_of and lane.bands else ()),
     ]
     for each in lane.moments:
         x = scale.x(each.since)
@@ -179,6 +181,14 @@ def _lane(lane: Lane, scale: _Scale, top: float, height: float) -> str:
         width = scale.at(scale.x(each.until) - x)
         parts.append(rect("moment", scale.at(x), top, width, height, HIT, _title(title)))
     return "".join(parts)
+
+
+def _shares(scale: _Scale, top: float, height: float) -> Iterator[str]:
+    """Draw the lines of 100% and 50% with their numbers, and the number of the line below a lane, which is 0%."""
+    for part, below, words in ((0, 10, "100%"), (0.5, 4, "50%"), (1, -3, "0%")):
+        y = top + height * part
+        yield f'<line class="rule" y1="{num(y)}" x2="{scale.at(PLOT)}" y2="{num(y)}" stroke="{LINE}"/>'
+        yield label("", 0, y + below, words, size=TINY)
 
 
 def _band(band: Band, scale: _Scale, bottom: float, unit: float) -> str:

@@ -153,8 +153,17 @@ def lane_of(label: str, bands: Sequence[Band], timeline: Timeline, *, is_strip: 
     return Lane(label, drawn, tuple(moments), max(highest, 1), is_strip)
 
 
-def rate_lane(pool: str, rates: Iterable[tuple[Band, Sequence[TrafficSum]]], period: Period, thickness: int) -> Lane:
-    """Return the prefix hit rates of cohorts as lines of a thickness in RATE. Without enough traffic there is none."""
+def rate_lane(
+    pool: str,
+    rates: Iterable[tuple[Band, Sequence[TrafficSum]]],
+    period: Period,
+    thickness: int,
+    window: float = 0.0,
+) -> Lane:
+    """Return the prefix hit rates of cohorts as lines of a thickness in RATE.
+
+    Without enough traffic there is none: on average in a `window` of seconds, so that each range shows the same.
+    """
     bands: list[Band] = []
     ends: dict[datetime, datetime] = {}
     lines: dict[datetime, list[str]] = defaultdict(list)
@@ -164,9 +173,10 @@ def rate_lane(pool: str, rates: Iterable[tuple[Band, Sequence[TrafficSum]]], per
         for each in sums:
             since, until = max(each.since, period.since), min(each.until, period.until)
             ends[since] = max(until, ends.get(since, until))
-            why = missing_word(each.traffic)
-            lines[since].append(f"{band.label}: {why or hit_rate(each.traffic)}")
-            if (rate := each.traffic.hit_rate) is not None:
+            traffic = each.traffic.averaged(window)
+            why = missing_word(traffic)
+            lines[since].append(f"{band.label}: {why or hit_rate(traffic)}")
+            if (rate := traffic.hit_rate) is not None:
                 middle = round(rate * RATE)
                 runs.append(Run(since, until, middle - thickness // 2, middle + thickness // 2))
         bands += [band._replace(runs=tuple(runs))] if runs else []

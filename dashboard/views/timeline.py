@@ -79,19 +79,25 @@ def pool_blocks(
     """
     by_name = {pool.name: pool for pool in fleet.pools}
     found = {
-        name: _cohorts(by_name.get(name), [each for each in timeline.groups if each.pool == name])
+        name: _cohorts(by_name.get(name), [each for each in timeline.groups if each.pool == name], shown)
         for name in dict.fromkeys([*pools, *(each.pool for each in timeline.groups)])
     }
     drawn = [name for name, bands in found.items() if bands]
     title = f"Replicas per cohort of {drawn[0]}" if len(drawn) == 1 else "Replicas per cohort"
     letters = {name: _letters(by_name.get(name)) for name in found}
-    rates = {
-        name: _rates(bands, letters[name], [each for each in traffic if each.pool == name])
-        for name, bands in found.items()
-    }
-    return _by_pool(
-        "timeline", title, "Cohort", found, timeline, here, shown, "; the marks are those of all pools", rates
-    )
+    rates: dict[str, Rates] = {}
+    for name, bands in found.items():
+        now = _present_rates(fleet, by_name.get(name)) if shown is None else {}
+        own = _rates(bands, letters[name], [each for each in traffic if each.pool == name])
+        rates[name] = [(band._replace(text=f"{band.text}{now.get(band.text, '')}"), sums) for band, sums in own]
+    of_marks = "; the marks are those of all pools"
+    return _by_pool("timeline", title, "Cohort", found, timeline, here, shown, of_marks, rates, fleet.traffic_window)
+
+
+def _present_rates(fleet: Fleet, pool: Pool | None) -> dict[str, str]:
+    """Return the prefix hit rates of cohorts by their letters, as their texts in a legend end."""
+    known = {each.letter: fleet.traffic_of(each.replicas).hit_rate for each in (pool.cohorts if pool else ())}
+    return {letter: f" {share(rate)}" for letter, rate in known.items() if rate is not None}
 
 
 def drawn_pools(timeline: Timeline, pools: Iterable[str]) -> list[str]:
@@ -198,8 +204,11 @@ def _replica_bands(key: str, groups: Sequence[TimelineGroup], letters: dict[str,
     return found
 
 
-def _cohorts(pool: Pool | None, groups: Sequence[TimelineGroup]) -> list[Band]:
-    """Return the cohorts of a pool: those of today by their letters, then former ones in greys."""
+def _cohorts(pool: Pool | None, groups: Sequence[TimelineGroup], shown: datetime | None = None) -> list[Band]:
+    """Return the cohorts of a pool: those of the fleet by their letters, then former ones in greys.
+
+    Of a past time that is `shown` some of the others began later.
+    """
     letters = _letters(pool)
     known = merged(groups, lambda each: letters.get(each.key, each.key))
     present = sorted(
@@ -213,6 +222,8 @@ def _cohorts(pool: Pool | None, groups: Sequence[TimelineGroup]) -> list[Band]:
     named = [Band(each, _lettered(letters[each.key], each), letters[each.key], letters[each.key]) for each in present]
     for place, each in enumerate(former):
         label = _former(each, is_named=versions.count(each.version) > 1 or not each.version)
+        is_later = shown is not None and all(step.at > shown for step in each.steps if step.number)
+        label = f"{'later' if is_later else 'former'} ({label})"
         named.append(Band(each, label, f"g{place % FORMER_SHADES}", label))
     return _limited(named)
 
@@ -226,7 +237,7 @@ def _lettered(letter: str, group: TimelineGroup) -> str:
 
 
 def _former(group: TimelineGroup, *, is_named: bool) -> str:
-    """Write what a cohort that is gone is called: its version, and the beginning of its document's id."""
+    """Write what tells former settings apart: their version, and the beginning of their document's id."""
     document = f"settings {group.key[:SHORT_DOCUMENT]}"
     return one_line(f"{group.version}, {document}" if group.version and is_named else group.version or document)
 
@@ -250,10 +261,11 @@ def _by_pool(
     shown: datetime | None,
     of_marks: str = "",
     rates: Mapping[str, Rates] = NO_RATES,
+    window: float = 0.0,
 ) -> tuple[Block, ...]:
     """Return a lane for each pool with bands, those that changed first; `of_marks` says which marks there are.
 
-    Below it is a lane of its `rates`.
+    Below it is a lane of its `rates`; `window` is that of the others in the product, in seconds.
     """
     order = sorted(
         filter(found.__getitem__, found), key=lambda pool: not any(len(each.group.steps) > 1 for each in found[pool])
@@ -262,21 +274,24 @@ def _by_pool(
     lanes = []
     for pool in order[:MOST_LANES]:
         lanes.append(lane_of(pool, found[pool], timeline))
-        lanes += [rate_lane(pool, rates[pool], timeline.period, thickness)] if rates.get(pool) else []
+        lanes += [rate_lane(pool, rates[pool], timeline.period, thickness, window)] if rates.get(pool) else []
     hidden = len(order) - MOST_LANES
     note = f"{count(hidden, 'more pool')} without a lane{of_marks}." if hidden > 0 else ""
     named = [(pool, each) for pool in order for each in found[pool]]
     blocks = _blocks(name, title, timeline, lanes, _band_table(what, named, timeline), note, here, shown)
-    return (*blocks, *_rate_tables((pool, *each) for pool in order for each in rates.get(pool, ())))
+    shown_rates = ((pool, *each) for pool in order for each in rates.get(pool, ()))
+    return (*blocks, *_rate_tables(shown_rates, window))
 
 
-def _rate_tables(rates: Iterable[tuple[str, Band, Sequence[TrafficSum]]]) -> Iterator[Table]:
+def _rate_tables(rates: Iterable[tuple[str, Band, Sequence[TrafficSum]]], window: float) -> Iterator[Table]:
     """Yield the hit rates of each cohort: of the whole period, the lowest, the highest and the last one."""
     rows = []
     for pool, band, sums in rates:
-        known = [rate for each in sums if (rate := each.traffic.hit_rate) is not None]
+        rated = [each.traffic.averaged(window).hit_rate for each in sums]
+        known = [rate for rate in rated if rate is not None]
         whole = in_sequence(each.traffic for each in sums)
-        numbers = (whole.hit_rate, min(known, default=None), max(known, default=None), sums[-1].traffic.hit_rate)
+        rate = whole.averaged(window).hit_rate
+        numbers = (rate, min(known, default=None), max(known, default=None), rated[-1])
         rows.append((one_line(pool), band.label, *numbers, whole.prompt_tokens))
     shares = {"rate": "Prefix hit rate", "lowest": "Lowest", "highest": "Highest", "last": "Last"}
     fields = (

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
@@ -94,7 +94,8 @@ def _pools(
     fleet: Fleet, pools: tuple[str, ...], pool: str | None, place: Link, _reader: HistoryReader, window: Window
 ) -> tuple[Block, ...]:
     timeline = _reader.timeline(window.period, pool)
-    step = TICK * math.ceil((window.period.until - window.period.since) / MOST_RATES / TICK)
+    least = (window.period.until - window.period.since) / MOST_RATES
+    step = TICK * math.ceil(max(least, timedelta(seconds=fleet.traffic_window)) / TICK)
     drawn = drawn_pools(timeline, pools)
     traffic = [each for name in drawn for each in _reader.traffic(*window.period, name, step)]
     return pool_blocks(fleet, timeline, pools, _here(place, window), window.shown, traffic)

@@ -116,7 +116,7 @@ def test_a_lane_of_rates_has_a_line_at_its_height_and_the_restarts_of_its_pool()
 
     assert len(by_class(svg, "begin")) == 1
     assert (low + high) / 2 == pytest.approx(top + 0.75 * RATES_ALONE, abs=0.2)
-    assert {"Prefix hit rate", "A 25%", "A ×4"} <= set(words(svg))
+    assert {"Prefix hit rate", "A", "A ×4", "100%", "50%", "0%"} <= set(words(svg))
 
 
 def test_the_time_that_the_page_shows_is_a_line_inside_of_the_range() -> None:

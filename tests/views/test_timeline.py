@@ -26,7 +26,7 @@ from dashboard.views.timeline import (
     timeline_report,
 )
 from tests.builders import story
-from tests.used import traffic
+from tests.used import traffic, with_traffic
 
 SINCE = datetime(2026, 11, 20, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -79,7 +79,7 @@ def test_cohorts_of_the_fleet_have_their_letters_and_former_ones_are_grey() -> N
     assert [(each.label, each.shade, each.text) for each in bands] == [
         ("A (0.32.0)", "A", "A"),
         ("B (0.32.0)", "B", "B"),
-        ("0.31.0", "g0", "0.31.0"),
+        ("former (0.31.0)", "g0", "former (0.31.0)"),
     ]
 
 
@@ -126,6 +126,32 @@ def test_documents_of_one_cohort_have_one_rate_of_their_sums() -> None:
     assert chart_of(blocks).lanes[1].moments[0].lines == ("A (0.31.0): 60%",)
 
 
+def test_a_legend_of_hit_rates_has_the_present_rate_of_cohorts_and_none_of_a_past_time() -> None:
+    pool = next(each for each in story().pools if each.name == CHAT)
+    used = [*sums(pool.cohorts[0].document, traffic(0.5)), *sums("old", traffic(0.7))]
+    timeline = Timeline(DAY, (group(pool.cohorts[0].document, 3), group("old", 3)))
+    live = with_traffic(story(), {CHAT: 0.62})
+
+    texts = {
+        shown: [band.text for band in chart_of(pool_blocks(live, timeline, [CHAT], HERE, shown, used)).lanes[1].bands]
+        for shown in (None, SINCE)
+    }
+    assert texts == {None: ["A 62%", "former (0.31.0)"], SINCE: ["A", "former (0.31.0)"]}
+
+
+def test_what_is_enough_traffic_is_decided_over_one_window_in_every_range() -> None:
+    pool = next(each for each in story().pools if each.name == CHAT)
+    hour = traffic(0.5, requests=79)._replace(seconds=3600.0)  # 19.75 requests in 15 minutes
+    used = sums(pool.cohorts[0].document, hour, hour._replace(requests=80))
+    windowed = replace(story(), traffic_window=900.0)
+    blocks = pool_blocks(windowed, Timeline(DAY, (group(pool.cohorts[0].document, 3),)), [CHAT], HERE, traffic=used)
+
+    assert [each.lines for each in chart_of(blocks).lanes[1].moments] == [
+        ("A (0.31.0): not enough traffic",),
+        ("A (0.31.0): 50%",),
+    ]
+
+
 def test_a_pool_without_enough_traffic_says_so_in_place_of_lines() -> None:
     used = sums("old", traffic(0.5, requests=1))
     blocks = pool_blocks(story(), Timeline(DAY, (group("old", 3),)), [CHAT], HERE, traffic=used)
@@ -147,26 +173,39 @@ def test_traffic_is_read_of_the_pools_with_a_lane_alone() -> None:
 def test_former_cohorts_of_one_version_are_told_apart_by_their_settings() -> None:
     labels = [each.label for each in lane(group("old1234567", 6), group("older12345", 2)).bands]
 
-    assert labels == ["0.31.0, settings old123", "0.31.0, settings older1"]
-    assert lane(group("old1234567", 6, version="")).bands[0].label == "settings old123"
+    assert labels == ["former (0.31.0, settings old123)", "former (0.31.0, settings older1)"]
+    assert lane(group("old1234567", 6, version="")).bands[0].label == "former (settings old123)"
+
+
+def test_a_cohort_that_began_after_the_shown_time_is_no_former_one() -> None:
+    timeline = Timeline(DAY, (group("a", 0, 0, 3), group("b", 3, 0)))
+    found = chart_of(pool_blocks(story(), timeline, [CHAT], HERE, SINCE + HOUR))
+
+    assert {band.label for band in found.lanes[0].bands} == {
+        "later (0.31.0, settings a)",
+        "former (0.31.0, settings b)",
+    }
 
 
 def test_areas_stand_on_one_another_and_last_until_the_next_change() -> None:
     drawn = lane(group("a", 3, 2, 2, 0), group("b", 0, 1))
 
     assert areas(drawn) == [
-        ("0.31.0, settings a", [(0, 1, 0, 3), (1, 3, 0, 2)]),
-        ("0.31.0, settings b", [(1, 3, 2, 3), (3, 24, 0, 1)]),
+        ("former (0.31.0, settings a)", [(0, 1, 0, 3), (1, 3, 0, 2)]),
+        ("former (0.31.0, settings b)", [(1, 3, 2, 3), (3, 24, 0, 1)]),
     ]
     assert drawn.highest == 3
-    assert drawn.moments[1].lines == ("0.31.0, settings a: 2 replicas", "0.31.0, settings b: 1 replica")
+    assert drawn.moments[1].lines == (
+        "former (0.31.0, settings a): 2 replicas",
+        "former (0.31.0, settings b): 1 replica",
+    )
 
 
 def test_nothing_is_drawn_where_no_poll_was_recorded() -> None:
     gaps = [Gap(SINCE + 2 * HOUR, SINCE + 5 * HOUR), Gap(SINCE + 20 * HOUR, None)]
     drawn = lane(group("a", 3), gaps=gaps)
 
-    assert areas(drawn) == [("0.31.0", [(0, 2, 0, 3), (5, 20, 0, 3)])]
+    assert areas(drawn) == [("former (0.31.0)", [(0, 2, 0, 3), (5, 20, 0, 3)])]
     assert [(each.since, each.until) for each in drawn.moments] == [
         (SINCE, gaps[0].since),
         (gaps[0].until, gaps[1].since),
@@ -216,8 +255,8 @@ def test_the_tables_have_what_the_drawing_shows() -> None:
         ("2026-11-20 01:00 – 03:00", "rollout", CHAT, "rollout 0.31.0 -> 0.32.0 (3/3)"),
     ]
     assert rows(numbers) == [
-        (CHAT, "0.31.0, settings a", "3", "3", "0", "2026-11-20 00:00", "2026-11-20 02:00"),
-        (CHAT, "0.31.0, settings b", "0", "3", "3", "2026-11-20 01:00", "2026-11-21 00:00"),
+        (CHAT, "former (0.31.0, settings a)", "3", "3", "0", "2026-11-20 00:00", "2026-11-20 02:00"),
+        (CHAT, "former (0.31.0, settings b)", "0", "3", "3", "2026-11-20 01:00", "2026-11-21 00:00"),
     ]
 
 
@@ -225,7 +264,7 @@ def test_the_tables_have_what_the_drawing_shows() -> None:
 def test_the_number_at_the_start_is_unknown_where_no_poll_was_recorded(ago: int) -> None:
     _, numbers = shown(group("a", 0, 3), gaps=[Gap(SINCE - ago * HOUR, SINCE + HOUR)])
 
-    assert rows(numbers) == [(CHAT, "0.31.0", "–", "3", "3", "2026-11-20 01:00", "2026-11-21 00:00")]
+    assert rows(numbers) == [(CHAT, "former (0.31.0)", "–", "3", "3", "2026-11-20 01:00", "2026-11-21 00:00")]
 
 
 def test_without_marks_the_headline_denies_only_what_the_timeline_shows() -> None:
