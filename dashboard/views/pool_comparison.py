@@ -112,7 +112,7 @@ def measures_of(
     if not fleet.traffic_of(pool.replicas).seconds:
         return ()
     rows = {each.key: traffic_of(fleet, each.key, pool.name, each.replicas) for each in columns if each.replicas}
-    shown = (HIT_RATE, PROMPT_SHARE, FIRST_TOKEN, PREEMPTIONS, *external_of(rows.values()))
+    shown = (HIT_RATE, *external_of(rows.values()), PROMPT_SHARE, FIRST_TOKEN, PREEMPTIONS)
     return tuple((field.title, {key: field.cell(row) for key, row in rows.items()}) for field in shown)
 
 

@@ -11,7 +11,6 @@ from dashboard.analysis.effect import (
     Effect,
     avoidable_tokens,
     dominant_of,
-    effect_of,
     effects_of_cause,
     effects_of_prefixes,
     effects_on,
@@ -173,14 +172,13 @@ WHY_NO_RATE = Field("", key="prefix_hit_rate_missing", value=_why_no_rate)
 
 def traffic_of(fleet: Fleet, name: str, pool: str, replicas: Sequence[str], **more: Any) -> TrafficRow:
     """Return the row of some replicas of a pool; `more` are its link and its letter."""
-    effect = effect_of(fleet, pool, replicas)
     is_off = bool(replicas) and fleet.without_cache.issuperset(replicas)
     spread = spread_of(fleet, replicas) if len(replicas) > 1 else None
     most = dominant_of(fleet, replicas)
     return TrafficRow(
         name,
-        effect.affected,
-        share=effect.prompt_share,
+        fleet.traffic_of(replicas),
+        share=prompt_share(fleet, replicas, [pool]),
         spread=spread,
         dominant=(fleet.names[most[0]], most[1]) if most else None,
         is_off=is_off,
@@ -346,7 +344,7 @@ def _table(fleet: Fleet, effects: Sequence[Effect], replicas: Collection[str]) -
         elif own:
             sides.append(traffic_of(fleet, name, pools[0], own))
     columns = (Column("Traffic"), *(Column(each.name, is_number=True) for each in sides))
-    fields = [HIT_RATE, PROMPT_SHARE, PROMPT_TOKENS, REQUESTS, FIRST_TOKEN, PREEMPTIONS, *external_of(sides)]
+    fields = [HIT_RATE, *external_of(sides), PROMPT_SHARE, PROMPT_TOKENS, REQUESTS, FIRST_TOKEN, PREEMPTIONS]
     rows = tuple((Cell(field.title), *(field.cell(each) for each in sides)) for field in fields)
     notes = [f"In the last {duration(both.affected.seconds)}"]
     notes += [f"sums of {len(pools):,} pools"] if len(pools) > 1 else []
