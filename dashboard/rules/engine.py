@@ -148,7 +148,8 @@ def _with_traffic(subjects: Sequence[PoolSubject], fleet: FleetData, findings: I
     for each in subjects:
         own = copy(each)  # it reads the same replicas
         usual = fleet.usual.get(each.name)
-        own.traffic = PoolTraffic(each.members, fleet.traffic, fleet.traffic_window, usual).coverage
+        coverage = PoolTraffic(each.members, fleet.traffic, fleet.traffic_window, usual).coverage
+        own.traffic = coverage._replace(is_past=fleet.recorded_traffic is not None)
         own.usual = usual.document if usual else None
         own.symptoms = shown[each.name]
         own.findings = tuple(by_pool[each.name])

@@ -61,7 +61,7 @@ class TrafficCoverage(NamedTuple):
 
     They were `counted` for all of it, except the ids in `silent`: `rated` with enough for a hit rate, `busy` with
     enough requests, `external` with enough for a hit rate of a connector. `was_read`: any counter of the fleet was read
-    twice. `has_usual`: the hit rate of the pool's last day is known.
+    twice. `has_usual`: the hit rate of the pool's last day is known. `is_past`: the fleet is one of the history.
     """
 
     window: float = 0.0
@@ -72,6 +72,7 @@ class TrafficCoverage(NamedTuple):
     busy: int = 0
     external: int = 0
     has_usual: bool = False
+    is_past: bool = False
 
 
 NOTHING_COUNTED = TrafficCoverage()

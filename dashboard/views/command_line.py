@@ -9,8 +9,9 @@ from dashboard.capacity.sums import capacity_of
 from dashboard.fleet import Pool, Replica, ReplicaState, State, cohort_letters
 from dashboard.fleet.formatting import NOT_KNOWN, at_most, count, end_cut, hit_rate, setting_text, uncapitalized
 from dashboard.fleet.pieces import Piece, Style, plain
-from dashboard.rules.catalogue import places
+from dashboard.rules.catalogue import BY_ID, places
 from dashboard.rules.findings import Finding, OutcomeKind, Severity
+from dashboard.rules.registry import Scope
 from dashboard.views import finding_text
 from dashboard.views.blocks import Cell, Column, Entries, Entry, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
@@ -22,12 +23,14 @@ from dashboard.views.summary import (
     findings_lead,
     findings_title,
     percent_text,
-    rule_coverage,
+    skipped_rules,
 )
 from dashboard.views.table import Field, to_table
 from dashboard.views.traffic import finding_line, rate_hint, rate_text
 
-SKIPPED = "{}, as not enough replicas report their settings. `--format json` lists each with the reason."
+SKIPPED = "{}, as not enough replicas report their settings."
+SKIPPED_TRAFFIC = "{} on traffic, as too little was counted: `--traffic 60s`, or longer."
+REASONS = "`--format json` lists each with the reason."
 MOST_LINES = 50  # of one section below the findings; the rest is counted
 PAGES = "`python -m dashboard rules ID` prints the page of a rule, such as `python -m dashboard rules RT-01`."
 MOST_SUMMARIZED = 5  # rules at the end of `check`
@@ -60,8 +63,11 @@ def check_view(fleet: Fleet, left_out: str = "") -> View:
         ("unreachable", "Unreachable", finding_text.unreachable(fleet)),
     )
     sections += [_list(anchor, heading, lines) for anchor, heading, lines in lists if lines]
-    if skipped := rule_coverage(inspection).skipped:
-        sections.append(Section("skipped", "Skipped", (Paragraph(with_code(SKIPPED.format(count(skipped, "rule")))),)))
+    if skipped := skipped_rules(inspection):
+        on_traffic = sum(BY_ID[each].scope is Scope.TRAFFIC for each in skipped)
+        numbers = ((SKIPPED, len(skipped) - on_traffic), (SKIPPED_TRAFFIC, on_traffic))
+        lines = [text.format(count(number, "rule")) for text, number in numbers if number]
+        sections.append(Section("skipped", "Skipped", (Paragraph(with_code(" ".join([*lines, REASONS]))),)))
     if inspection.findings:
         sections.append(Section("rules", "Rules", (Paragraph(with_code(PAGES)),)))
     nothing = "" if fleet.coverage.answered else "no replica answered; "

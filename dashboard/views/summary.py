@@ -181,10 +181,16 @@ def rule_coverage(inspection: Inspection) -> RuleCoverage:
     return RuleCoverage(
         evaluated=len(evaluated),
         partially=len(lacking | evaluated & (errors | skipped)),
-        skipped=len(skipped - evaluated - errors),
+        skipped=len(skipped_rules(inspection)),
         errors=len(errors - evaluated),
         not_applicable=len(ALL_RULES) - len(evaluated | errors | skipped),
     )
+
+
+def skipped_rules(inspection: Inspection) -> set[str]:
+    """Return the ids of the rules that were skipped everywhere."""
+    skipped = {each.rule for each in inspection.outcomes if each.kind is OutcomeKind.SKIPPED}
+    return skipped - {each.rule for each in inspection.outcomes if each.is_evaluated or each.kind is OutcomeKind.ERROR}
 
 
 def every_outcome(inspection: Inspection) -> tuple[Outcome, ...]:

@@ -228,6 +228,37 @@ def test_a_past_symptom_is_info_and_says_when_it_ends() -> None:
     found = low(assemble(replace(read, recent=past), NOW))
 
     assert (found.severity, found.why) == (Severity.INFO, "Restarted since. The finding ends after 15 min without it.")
+    assert found.remedy.sentence == "Wait 15 min."
+
+
+def test_a_finding_says_of_which_time_its_numbers_are() -> None:
+    early, late = (Symptom(0.0, 0.62, 900.0, NOW + timedelta(minutes=minutes)) for minutes in (0, 9))
+    other = pool(0).replicas[0].id
+    one, both = (
+        low(assemble(replace(pool(0), recent=RecentEvents(symptoms={RATE: own})), NOW)).sentence
+        for own in ({ODD: late}, {ODD: late, other: early})
+    )
+
+    assert one == "Prefix hit rate 0%; the rest of the pool 62%, in the 15 min to 2026-03-02 11:51 UTC."
+    assert both.endswith(", in 15 min each, from 2026-03-02 11:42 UTC to 2026-03-02 11:51 UTC.")
+
+
+def test_the_remedy_is_that_of_the_findings_that_explain_it() -> None:
+    one = shown(pool(0, settings={CACHING: False}, usual={CACHING: True}, policy=ROUTED))
+    size = "cache_config.block_size"
+    two = shown(pool(0, settings={CACHING: False, size: 32}, usual={CACHING: True, size: 16}, policy=ROUTED))
+
+    assert low(one).remedy.sentence.startswith("Fix RT-13 first: enable prefix caching")
+    assert low(two).explained_by == ("RT-01", "RT-13")
+    assert low(two).remedy.sentence.startswith("Fix RT-01 and RT-13 first. RT-01: set `block_size`")
+    assert " RT-13: enable prefix caching" in low(two).remedy.sentence
+
+
+def test_at_a_past_time_the_reason_is_that_of_the_history() -> None:
+    past = assemble(replace(pool(None), traffic={}, recorded_traffic={}), NOW)
+    skipped = {each.reason for each in past.inspection.outcomes if each.rule == "EF-01"}
+
+    assert skipped == {"The history has counters of pools and cohorts, not of replicas."}
 
 
 def test_a_fleet_of_the_past_has_its_symptoms_and_no_traffic() -> None:

@@ -2,13 +2,13 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
 from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import Replica, State
-from dashboard.fleet.formatting import duration, joined, share, shortlist
+from dashboard.fleet.formatting import duration, joined, share, shortlist, uncapitalized
 from dashboard.fleet.history import Symptom
 from dashboard.fleet.pieces import Piece, Text, value
 from dashboard.fleet.traffic import LEAST_REQUESTS, LEAST_TOKENS
@@ -28,10 +28,12 @@ from dashboard.rules.sentences import MAX_VALUES, setting_name, write
 from dashboard.rules.subject import FINGERPRINT, PoolSubject
 
 NO_COUNTERS = "No counters were read twice. The dashboard reads them while it polls, `check` with `--traffic`."
+OF_A_PAST_TIME = "The history has counters of pools and cohorts, not of replicas."
 NO_LAST_DAY = "The history has no hit rate of the last day."
 SAME_SETTINGS = "Most replicas have the settings of the last day. Other causes: other prompts, or another routing."
 # A cache that began empty is warm after some windows; an estimate, no source gives one.
 YOUNG = timedelta(hours=1)
+WARM = "Wait until an hour after the start: the finding ends, or becomes a warning."
 DIGITS = 3  # of a share in evidence
 
 
@@ -220,13 +222,17 @@ def engine_preempts_alone(pool: PoolSubject, *, least: int = 10) -> Iterator[Dra
 
 
 def _text(words: Words, found: Sequence[Symptom]) -> Text:
-    """Return `Prefix hit rate 0% to 3%; the rest of the pool 60%, in 15 minutes`."""
+    """Return `Prefix hit rate 0% to 3%; the rest of the pool 60%, in the 15 min to 2026-03-02 11:42 UTC`.
+
+    The numbers are of the begin, not of now; those of several begins are each of its own.
+    """
     rank = found[0].rank if len(found) == 1 else None
     whose = "" if rank is None else f" on DP rank {rank}"
     own = _range(words, [each.own for each in found])
     others = _range(words, [each.others for each in found])
-    window = duration(found[0].seconds)
-    return write(f"{words.noun}{whose} ", own, f"; {words.others} ", others, f"{words.end}, in {window}.")
+    window, (first, *more) = duration(found[0].seconds), sorted({f"{each.began:%Y-%m-%d %H:%M} UTC" for each in found})
+    when = f"in {window} each, from {first} to {more[-1]}" if more else f"in the {window} to {first}"
+    return write(f"{words.noun}{whose} ", own, f"; {words.others} ", others, f"{words.end}, {when}.")
 
 
 def _range(words: Words, numbers: Iterable[float]) -> Piece:
@@ -247,9 +253,9 @@ def _not_compared(
     if symptoms and not covered.counted:  # of a past time, or of the process before this one
         return
     if not covered.was_read:
-        reason = NO_COUNTERS
+        reason = OF_A_PAST_TIME if covered.is_past else NO_COUNTERS
     elif not covered.counted:
-        reason = f"Counters were read for less than {window}."
+        reason = f"No whole window yet: counters were read for less than {window}."
     elif not is_enough:
         reason = f"Not enough traffic: {least} in {window}."
     if silent := _members(pool) if reason else covered.silent:
@@ -262,17 +268,17 @@ def _drafts(pool: PoolSubject, measure: str, symptoms: Mapping[str, Symptom], wo
     One that is not read now keeps the finding of the poll that read it last, with its explanation.
     """
     members = {each.id: each for each in pool.members}
-    grouped: dict[tuple[tuple[str, ...], str, bool], dict[str, Symptom]] = defaultdict(dict)
+    grouped: dict[tuple[tuple[str, ...], str, str], dict[str, Symptom]] = defaultdict(dict)
     for key, symptom in sorted(symptoms.items()):
         if key in members:  # a saved fleet may have others
             grouped[_explanation(pool, members[key], symptom, words)][key] = symptom
-    for (rules, why, is_passing), own in sorted(grouped.items()):
+    for (rules, why, wait), own in sorted(grouped.items()):
         yield Draft(
             tuple(own),
             _text(words, list(own.values())),
             tuple(_evidence(measure, own)),
-            Remedy(f"Fix {joined(list(rules))} first." if rules else words.advice),
-            severity=Severity.INFO if is_passing else words.severity,
+            Remedy(_first_fix(pool, rules, own) if rules else wait or words.advice),
+            severity=Severity.INFO if wait else words.severity,
             why=why,
             explained_by=rules,
         )
@@ -280,10 +286,11 @@ def _drafts(pool: PoolSubject, measure: str, symptoms: Mapping[str, Symptom], wo
 
 def _explanation(
     pool: PoolSubject, replica: Replica, symptom: Symptom, words: Words
-) -> tuple[tuple[str, ...], str, bool]:
-    """Return the rules with findings on a replica that explain a symptom, why in words, and whether it passes."""
+) -> tuple[tuple[str, ...], str, str]:
+    """Return the rules with findings on a replica that explain a symptom, why in words, and for what to wait."""
     if symptom.is_past:
-        return (), f"Restarted since. The finding ends after {duration(symptom.seconds)} without it.", True
+        window = duration(symptom.seconds)
+        return (), f"Restarted since. The finding ends after {window} without it.", f"Wait {window}."
     everyone = set(_members(pool))
     found = {
         each.rule
@@ -291,11 +298,27 @@ def _explanation(
         if each.rule.startswith(words.causes) and replica.id in each.replicas and not _is_common(each, everyone)
     }
     if rules := tuple(sorted(found)):
-        return rules, f"Likely cause: {joined(list(rules))} on the same replicas. {words.impact}", False
+        return rules, f"Likely cause: {joined(list(rules))} on the same replicas. {words.impact}", ""
     age = symptom.began - replica.started_at if replica.started_at else YOUNG
     if words.young and timedelta() <= age < YOUNG:
-        return (), f"Started {duration(age.total_seconds())} before: {words.young}. {words.impact}", True
-    return (), f"No finding explains it. Other causes: {words.unexplained}. {words.impact}", False
+        return (), f"Started {duration(age.total_seconds())} before: {words.young}. {words.impact}", WARM
+    return (), f"No finding explains it. Other causes: {words.unexplained}. {words.impact}", ""
+
+
+def _first_fix(pool: PoolSubject, rules: Sequence[str], replicas: Collection[str]) -> str:
+    """Return `Fix RT-01 first: Set block_size as on the rest of the pool and restart these replicas`."""
+    remedies = [
+        next(
+            each.remedy.sentence.partition(". ")[0].rstrip(".")
+            for each in pool.findings
+            if each.rule == rule and not set(each.replicas).isdisjoint(replicas)
+        )
+        for rule in rules
+    ]
+    if len(rules) == 1:
+        return f"Fix {rules[0]} first: {uncapitalized(remedies[0])}."
+    steps = " ".join(f"{rule}: {uncapitalized(own)}." for rule, own in zip(rules, remedies, strict=True))
+    return f"Fix {joined(list(rules))} first. {steps}"
 
 
 def _is_common(finding: Finding, everyone: set[str]) -> bool:
