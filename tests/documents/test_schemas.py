@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from dashboard import compare, fleet, notify, render, rules, views  # noqa: F401  all enums
-from dashboard.analysis.changes import events, models  # noqa: F401
+import dashboard.cli.check  # noqa: F401  all enums
 from tests.docs_pages import schema
 
 NAMES = ("changes", "events", "findings", "fleet", "report")
