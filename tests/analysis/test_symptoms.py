@@ -231,6 +231,15 @@ def test_a_past_symptom_is_info_and_says_when_it_ends() -> None:
     assert found.remedy.sentence == "Wait 15 min."
 
 
+def test_a_past_symptom_whose_cause_is_still_there_is_no_cause_of_its_own() -> None:
+    read = pool(0, settings={CACHING: False}, usual={CACHING: True}, policy=ROUTED)
+    past = RecentEvents(symptoms={RATE: {ODD: Symptom(0.0, 0.62, 900.0, NOW, is_past=True)}})
+    read = assemble(replace(read, recent=past), NOW)
+
+    assert (low(read).severity, low(read).explained_by) == (Severity.INFO, ("RT-13",))
+    assert "EF-01" not in {each.key for each in plan_of(read).causes}
+
+
 def test_a_finding_says_of_which_time_its_numbers_are() -> None:
     early, late = (Symptom(0.0, 0.62, 900.0, NOW + timedelta(minutes=minutes)) for minutes in (0, 9))
     other = pool(0).replicas[0].id

@@ -288,16 +288,17 @@ def _explanation(
     pool: PoolSubject, replica: Replica, symptom: Symptom, words: Words
 ) -> tuple[tuple[str, ...], str, str]:
     """Return the rules with findings on a replica that explain a symptom, why in words, and for what to wait."""
-    if symptom.is_past:
-        window = duration(symptom.seconds)
-        return (), f"Restarted since. The finding ends after {window} without it.", f"Wait {window}."
     everyone = set(_members(pool))
     found = {
         each.rule
         for each in pool.findings
         if each.rule.startswith(words.causes) and replica.id in each.replicas and not _is_common(each, everyone)
     }
-    if rules := tuple(sorted(found)):
+    rules = tuple(sorted(found))
+    if symptom.is_past:
+        window = duration(symptom.seconds)
+        return rules, f"Restarted since. The finding ends after {window} without it.", f"Wait {window}."
+    if rules:
         return rules, f"Likely cause: {joined(list(rules))} on the same replicas. {words.impact}", ""
     age = symptom.began - replica.started_at if replica.started_at else YOUNG
     if words.young and timedelta() <= age < YOUNG:
