@@ -66,7 +66,7 @@ from dashboard.views.pool_text import router_section, sharing_blocks, sharing_se
 from dashboard.views.setting import PoolValue, origins_text, pool_values
 from dashboard.views.since import since_cell, since_paragraphs
 from dashboard.views.table import Field, plain_value, to_table
-from dashboard.views.traffic import PROMPT_SHARE, traffic_of, traffic_table
+from dashboard.views.traffic import PROMPT_SHARE, no_traffic_text, traffic_of, traffic_table
 from dashboard.vllm.field_reference import known_sentences
 
 NO_NOTES: Mapping[str, str] = MappingProxyType({})
@@ -86,7 +86,7 @@ def compare_report(fleet: Fleet, pool: str, choice: SettingChoice = ONLY_DIFFERE
     return View(
         title="Compare",
         headline=own.name,
-        lead=head_text(own, members, fleet.inspection.domains.get(pool)),
+        lead=pool_lead(fleet, own),
         context=context_of(fleet, filters={POOL: own.name, **_filters(choice)}.items()),
         parts=(
             sharing_section(fleet, own),
@@ -100,6 +100,12 @@ def compare_report(fleet: Fleet, pool: str, choice: SettingChoice = ONLY_DIFFERE
             *changes_section(fleet, plan_of(fleet).of_pool(pool, fleet.replicas)),
         ),
     )
+
+
+def pool_lead(fleet: Fleet, pool: Pool) -> str:
+    """Return what a pool is in one line, and why nothing of its traffic is shown."""
+    head = head_text(pool, members_of(fleet, pool), fleet.inspection.domains.get(pool.name))
+    return " · ".join(filter(None, (head, no_traffic_text(fleet))))
 
 
 def chosen_reference(fleet: Fleet, ids: Sequence[str], asked: str = "") -> Reference:
@@ -135,7 +141,7 @@ def chosen_report(fleet: Fleet, ids: Sequence[str], choice: SettingChoice, notes
     return View(
         title="Compare",
         headline=f"{formatting.count(len(ids), 'replica')} compared",
-        lead=formatting.shortlist(named, MOST_CHOSEN),
+        lead=" · ".join(filter(None, (formatting.shortlist(named, MOST_CHOSEN), no_traffic_text(fleet)))),
         context=context_of(fleet, filters={CHOSEN: ", ".join(ids), **_filters(choice), COLUMNS: ""}.items()),
         parts=(
             Section(SHARING, "Prefix sharing", (_chosen_verdict(part, pool),)),
@@ -284,7 +290,15 @@ def cohorts_traffic(fleet: Fleet, pool: Pool) -> tuple[Table, ...]:
         )
         for each in pool.cohorts
     )
-    return (traffic_table(rows, "Cohort", f"traffic-{slug(pool.name)}", f"Traffic of {brief(pool.name)}"),)
+    return (
+        traffic_table(
+            rows,
+            "Cohort",
+            f"traffic-{slug(pool.name)}",
+            f"Traffic of {brief(pool.name)}",
+            is_past=fleet.past is not None,
+        ),
+    )
 
 
 def _sighting_time(sightings: Mapping[str, Sighting], name: str, cohort: Cohort) -> DataValue | None:

@@ -50,7 +50,7 @@ from dashboard.views.summary import (
     tally_text,
 )
 from dashboard.views.table import Field, sort_table, to_table
-from dashboard.views.traffic import HIT_RATE, TrafficRow, rate_text, traffic_figures, why_no_traffic
+from dashboard.views.traffic import HIT_RATE, NOT_BY_REPLICA, TrafficRow, rate_text, traffic_figures, why_no_traffic
 
 MOST_COHORTS = 6  # named in a cell; more are counted
 NUMBERS, MAP, POOLS, UNREAD = "numbers", "map", "pools", "not-read"  # anchors
@@ -99,7 +99,7 @@ def overview_report(
         plan_section(fleet, order=_order_text(fleet, chosen)),
     ]
     if fleet.pools:
-        missing = why_no_traffic(fleet) or ("not recorded by replica" if fleet.past is not None else "")
+        missing = why_no_traffic(fleet) or (NOT_BY_REPLICA if fleet.past is not None else "")
         shown = "" if missing else colouring
         note = (*_map_text(chosen, missing), Piece("As a table", link=page(pages.REPLICAS)))
         parts.append(Section(MAP, "Fleet", (fleet_map(fleet, pools, shown),), note=note))

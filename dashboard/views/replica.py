@@ -1,7 +1,7 @@
 """The page of one replica: state, findings, settings, engines, identity, probes."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -12,7 +12,7 @@ from dashboard.capacity.sums import capacity_of
 from dashboard.fleet import ProbeResult, Replica, ReplicaState, Source, formatting
 from dashboard.fleet.formatting import count, iso, middle_cut, missing_word, one_line, setting_text
 from dashboard.fleet.pieces import Age, Kind, Link, Piece, Style, page, section, shortlist_texts
-from dashboard.fleet.traffic import summed
+from dashboard.fleet.traffic import Traffic, summed
 from dashboard.rules.findings import tally_replicas
 from dashboard.rules.sentences import capital
 from dashboard.views import pages
@@ -37,7 +37,7 @@ from dashboard.views.replicas import best_source
 from dashboard.views.since import since_paragraphs
 from dashboard.views.summary import tally_text
 from dashboard.views.table import Field, to_table
-from dashboard.views.traffic import CACHING_OFF, rate_hint
+from dashboard.views.traffic import CACHING_OFF, NOT_BY_REPLICA, rate_hint, rate_text, why_no_traffic
 
 LONGEST_NAME = 60  # characters
 LONGEST_RESULT = 300
@@ -142,7 +142,7 @@ def _figures(fleet: Fleet, replica: Replica, comparison: ReplicaComparison) -> F
             _difference_figure(replica, comparison),
             Figure("vLLM", brief(replica.version or formatting.NOT_KNOWN), started, note_age=start_age),
             _capacity_figure(replica),
-            *_traffic_figure(fleet, replica),
+            _traffic_figure(fleet, replica),
             read,
         )
     )
@@ -181,12 +181,16 @@ def _difference_figure(replica: Replica, comparison: ReplicaComparison) -> Figur
     return Figure(label, f"{number:,}", note, tone, link)
 
 
-def _traffic_figure(fleet: Fleet, replica: Replica) -> Iterator[Figure]:
-    if engines := fleet.traffic.get(replica.id):
+def _traffic_figure(fleet: Fleet, replica: Replica) -> Figure:
+    engines = fleet.traffic.get(replica.id)
+    if engines:
         own, rest = summed(engines.values()), effect_of(fleet, replica.pool or "", [replica.id]).rest
         why = CACHING_OFF if replica.id in fleet.without_cache else missing_word(own)
         beside = f"unaffected replicas {formatting.hit_rate(rest)}" if rest.seconds else rate_hint(own)
-        yield Figure("Prefix hit rate", formatting.hit_rate(own), why or beside)
+        return Figure("Prefix hit rate", formatting.hit_rate(own), why or beside)
+    by_replica = NOT_BY_REPLICA if fleet.recorded_traffic is not None else ""
+    unread = rate_text(Traffic(), is_down=replica.state is ReplicaState.DOWN)
+    return Figure("Prefix hit rate", formatting.NOT_KNOWN, why_no_traffic(fleet) or by_replica or unread)
 
 
 def _notices(fleet: Fleet, replica: Replica) -> list[Block]:

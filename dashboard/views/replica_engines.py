@@ -11,7 +11,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.effect import dominant_of, effect_of
 from dashboard.capacity.sums import GIB
 from dashboard.compare.hashes import digests
-from dashboard.fleet import Basis, Engine, Replica, Setting, State, formatting
+from dashboard.fleet import Basis, Engine, Replica, ReplicaState, Setting, State, formatting
 from dashboard.fleet.formatting import FEW, MOST, at_most, count, middle_cut, one_line, share, shortlist, size
 from dashboard.fleet.pieces import Piece, Style, Text, plain, shortlist_texts
 from dashboard.views.blocks import Block, Paragraph, Section, Tone, quiet_paragraph
@@ -28,7 +28,7 @@ LONGEST_REASON = 200
 SEED = "seed_policy"  # reported by the provider only
 UNKNOWN = "?"
 NO_ENGINES = "No engine data: no reply reports KV cache blocks."
-NO_TRAFFIC = "Counters of use not read twice yet."
+NO_TRAFFIC, UNREAD = "Counters of use not read twice yet.", "Counters of use not read: unreachable."
 NO_HASHES = "Block hashes not reported. The provider reports them."
 NO_GROUPS = "KV cache groups not reported. With them, tokens can be derived for any length."
 SEEDS = {
@@ -128,7 +128,8 @@ def _traffic(fleet: Fleet, replica: Replica) -> tuple[Block, ...]:
     """Return what each DP rank did, its part of the traffic of the pool, and what was not counted."""
     engines = fleet.traffic.get(replica.id, {})
     if not engines:
-        return (quiet_paragraph(why_no_rates(fleet) or NO_TRAFFIC),)
+        is_down = replica.state is ReplicaState.DOWN
+        return (quiet_paragraph(why_no_rates(fleet) or (UNREAD if is_down else NO_TRAFFIC)),)
     ranks = sorted(engines)[:MOST_ROWS]
     rows = [TrafficRow(f"{rank}", engines[rank], is_off=replica.id in fleet.without_cache) for rank in ranks]
     sentences = {sentence: [rank for rank in ranks if sentence in engines[rank].refused] for sentence in _refused(rows)}

@@ -169,7 +169,7 @@ def replicas_report(fleet: Fleet, choice: ReplicaChoice = EVERY_REPLICA, *, rows
     lead = f"{len(rows):,} of {count(len(members), 'replica')} shown" if hidden else ""
     lead += "" if choice.pool else f"{', ' if lead else ''}{count(rows['pool'].nunique(), 'pool')}"
     lead = f"{lead}." if lead else ""
-    if "traffic" not in rows and any(field.title in choice.columns for field in TRAFFIC):
+    if "traffic" not in rows and len(rows):
         lead = f"{lead} {why_no_rates(fleet)}".lstrip()
     columns = ", ".join(choice.columns)
     filters = {"search": choice.search.text, "pool": choice.pool, "sort": choice.sort, "columns": columns}

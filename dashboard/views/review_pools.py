@@ -203,7 +203,7 @@ def traffic_part(fleet: Fleet, notes: tuple[Block, ...]) -> Section:
         Piece(f"Prefix hit rate: {rate_text(every)}.", Style.STRONG),
         Piece(f" {rate_hint(every).rstrip('.')}{left_out}."),
     )
-    table = traffic_table(rows, "Pool", "traffic", "Traffic of the pools")
+    table = traffic_table(rows, "Pool", "traffic", "Traffic of the pools", is_past=fleet.past is not None)
     return Section(TRAFFIC, "Traffic", (Paragraph(head), *notes, table))
 
 

@@ -45,6 +45,8 @@ from dashboard.views.table import Field, to_table
 
 CACHING_OFF = "caching off"
 UNREACHABLE = "unreachable"
+TRAFFIC_OFF = "traffic is off (option traffic)"
+NOT_BY_REPLICA = "not recorded by replica"
 DIGITS = 4  # after the point, for programs
 ESTIMATE = "Recomputed, avoidable (estimate)"
 ASSUMPTION = "assumes equal prompts"
@@ -186,8 +188,11 @@ def traffic_of(fleet: Fleet, name: str, pool: str, replicas: Sequence[str], **mo
     )
 
 
-def traffic_table(rows: Iterable[TrafficRow], head: str, name: str, caption: str) -> Table:
-    """Return a row for each traffic, under the `head` of what they are of, in one window."""
+def traffic_table(rows: Iterable[TrafficRow], head: str, name: str, caption: str, *, is_past: bool = False) -> Table:
+    """Return a row for each traffic, under the `head` of what they are of, in one window.
+
+    `is_past`: the window is around a past time.
+    """
     known = list(rows)
     fields = [
         Field("name", head, lambda row: Cell(row.name, letter=row.letter), link=lambda row: row.link),
@@ -197,13 +202,14 @@ def traffic_table(rows: Iterable[TrafficRow], head: str, name: str, caption: str
         *external_of(known),
         WHY_NO_RATE,
     ]
-    return to_table(known, fields, name, caption, window_note(row.traffic for row in known))
+    return to_table(known, fields, name, caption, window_note((row.traffic for row in known), is_past=is_past))
 
 
-def window_note(parts: Iterable[Traffic]) -> str:
+def window_note(parts: Iterable[Traffic], *, is_past: bool = False) -> str:
     """Return which time the numbers are of; empty without any."""
     seconds = max((each.seconds for each in parts), default=0.0)
-    return f"Traffic of the last {duration(seconds)}. Waiting, KV in use: highest value read." if seconds else ""
+    window = f"{duration(seconds)} around this time" if is_past else f"the last {duration(seconds)}"
+    return f"Traffic of {window}. Waiting, KV in use: highest value read." if seconds else ""
 
 
 def why_no_traffic(fleet: Fleet) -> str:
@@ -216,14 +222,20 @@ def why_no_traffic(fleet: Fleet) -> str:
         return "not in this snapshot"
     if fleet.is_saved_answers:
         return "saved answers have no rates"
-    return "not read twice yet" if fleet.traffic_window else "traffic is off (option traffic)"
+    return "not read twice yet" if fleet.traffic_window else TRAFFIC_OFF
+
+
+def no_traffic_text(fleet: Fleet) -> str:
+    """Return the same where hit rates are not named: `traffic is off (option traffic)`."""
+    why = why_no_traffic(fleet)
+    return why if why in {"", TRAFFIC_OFF} else f"prefix hit rates: {why}"
 
 
 def why_no_rates(fleet: Fleet) -> str:
     """Return in a sentence why no single replica of a fleet has traffic; empty where some has, or will have."""
     if fleet.recorded_traffic is not None:
         return "The history has no traffic of single replicas, but of pools and cohorts."
-    return "" if fleet.traffic or fleet.traffic_window else f"Prefix hit rates: {why_no_traffic(fleet)}."
+    return "" if fleet.traffic or fleet.traffic_window else f"{capital(no_traffic_text(fleet))}."
 
 
 def traffic_figures(fleet: Fleet, rates_link: Link | None = None) -> tuple[Figure, Figure]:

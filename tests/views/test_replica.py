@@ -12,6 +12,7 @@ from dashboard.fleet import (
     EngineFingerprint,
     Failure,
     FailureKind,
+    PastTime,
     ProbeResult,
     Replica,
     ReplicaState,
@@ -415,3 +416,18 @@ def test_the_summary_of_a_replica_has_its_hit_rate_and_why_it_has_none() -> None
     assert figure(few, "chat-01") == ("unknown", "not enough traffic")
     two = fleet(alike("chat", 2, document()), [document()])
     assert figure(with_traffic(two, {"chat-01": 0.62}, 0.5), "chat-01") == ("62%", "unaffected replicas 50%")
+
+
+def test_a_replica_without_hit_rate_says_why() -> None:
+    known = inspected_story()
+    past = replace(known, recorded_traffic={(known.pools[0].name, "other"): traffic()}, past=PastTime(NOW))
+    down = next(each.id for each in known.replicas if each.state is ReplicaState.DOWN)
+    read = with_traffic(known, {known.replicas[0].id: 0.6})
+
+    def why(fleet: Fleet, replica: str) -> tuple[str, str]:
+        shown = figures(replica_report(fleet, replica))["Prefix hit rate"]
+        return shown.value, shown.note
+
+    assert why(known, down) == ("unknown", "traffic is off (option traffic)")
+    assert why(past, known.replicas[0].id) == ("unknown", "not recorded by replica")
+    assert why(read, down) == ("unknown", "unreachable")

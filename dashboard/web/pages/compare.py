@@ -31,6 +31,7 @@ from dashboard.views.compare import (
     cohort_blocks,
     compare_report,
     deciding_section,
+    pool_lead,
     setting_blocks,
     settings_section,
     sharing_section,
@@ -44,7 +45,6 @@ from dashboard.views.pool_comparison import (
     compare_chosen,
     coverage_text,
     equal_text,
-    head_text,
     hidden_text,
     members_of,
     pool_named,
@@ -205,7 +205,7 @@ def draw_page() -> None:
     with st.container(key="pool_head", horizontal=True, vertical_alignment="center"):
         pool = pool_named(fleet, name)
         members = members_of(fleet, pool)
-        head = head_text(pool, members, fleet.inspection.domains.get(name))
+        head = pool_lead(fleet, pool)
         head += f" · other pools: {outside_text(fleet, name, pages.COMPARE)}" if links.scope() else ""
         st.html(markup.heading(f"Compare {markup.text(name)}", markup.text(head)), width="content")
         choose_pool(pools, name)

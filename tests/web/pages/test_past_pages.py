@@ -16,7 +16,7 @@ from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.writer import HistoryWriter
 from dashboard.views.context import context_line
-from dashboard.views.traffic import why_no_rates, why_no_traffic
+from dashboard.views.traffic import no_traffic_text, why_no_rates, why_no_traffic
 from dashboard.web import share
 from tests import builders
 from tests.builders import NOW
@@ -233,7 +233,7 @@ def test_a_page_of_the_past_is_the_page_of_the_fleet_as_it_was_then(
     past = words(body(visit(page, at=AT.isoformat(timespec="seconds").replace("+00:00", "Z"), **url)))
 
     without_rates = replace(recorded, past=PastTime(AT), recorded_traffic={})  # the history has no rates of replicas
-    whys = f"{why_no_traffic(without_rates)} {why_no_rates(without_rates)}".split()
+    whys = f"{why_no_traffic(without_rates)} {why_no_rates(without_rates)} {no_traffic_text(without_rates)}".split()
     assert [each for each in past if each not in {*live, *whys}] == []
 
 
