@@ -125,7 +125,7 @@ def _order_text(fleet: Fleet, chosen: Mapping[str, str]) -> Text:
     """Return the order of the fix plan, and the link to the other one where some cause has an estimate."""
     if chosen[pages.ORDER]:
         link = _with(chosen, pages.ORDER, "")
-        return (Piece("by tokens recomputed (estimate)"), Piece("by severity", link=link))
+        return (Piece("by recomputed, avoidable (estimate)"), Piece("by severity", link=link))
     if any(avoidable_of(fleet, each) for each in plan_of(fleet).causes):
         return (*ORDER, Piece("by measured effect", link=_with(chosen, pages.ORDER, BY_EFFECT)))
     return ORDER

@@ -278,8 +278,8 @@ def per_minute(tokens: float) -> str:
 def cause_text(fleet: Fleet, cause: Cause, pool: str = "", *, is_whole: bool = False) -> str:
     """Return what was measured where a cause of prefixes is, in all pools or in one; empty for others.
 
-    `Prefix hit rate 4%; unaffected replicas 62%. 120 k tokens/min recomputed (estimate).` `is_whole`: the estimate with
-    its inputs and its assumption.
+    `Prefix hit rate 4%; unaffected replicas 62%. Recomputed, avoidable (estimate): 120 k tokens/min.` `is_whole`: the
+    estimate with its inputs and its assumption.
     """
     if why_no_traffic(fleet) or not is_of_prefixes(cause.findings):
         return ""
@@ -316,7 +316,7 @@ def _measured_text(effects: Sequence[Effect], *, is_whole: bool = False) -> str:
     if is_whole and both.has_rest:
         return f"{measured} {_estimate_text(shown)}"
     tokens = avoidable_tokens(shown)
-    return f"{measured} {per_minute(tokens)} recomputed (estimate)." if tokens else measured
+    return f"{measured} {ESTIMATE}: {per_minute(tokens)}." if tokens else measured
 
 
 def effect_section(fleet: Fleet, findings: Sequence[Finding]) -> Section:

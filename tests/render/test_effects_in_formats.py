@@ -12,7 +12,10 @@ from dashboard.views.command_line import MOST_SUMMARIZED
 from tests.frozen import AT
 from tests.used import with_traffic
 
-MEASURED = "Effect, measured: Prefix hit rate 10%; rest of the pool 60%. 20.0 k tokens/min recomputed (estimate)."
+MEASURED = (
+    "Effect, measured: Prefix hit rate 10%; unaffected replicas 60%. "
+    "Recomputed, avoidable (estimate): 20.0 k tokens/min."
+)
 
 
 def written(fleet: Fleet, kind: CheckFormat) -> str:

@@ -125,7 +125,7 @@ def test_in_no_pool_both_sides_have_a_hit_rate() -> None:
 
 def test_a_cause_has_the_measured_effect_in_its_second_line_and_whole_with_its_changes(used: Fleet) -> None:
     assert cause_text(used, cause(used)) == (
-        "Prefix hit rate 4%; unaffected replicas 62%. 23.2 k tokens/min recomputed (estimate)."
+        "Prefix hit rate 4%; unaffected replicas 62%. Recomputed, avoidable (estimate): 23.2 k tokens/min."
     )
     whole = to_markdown(plan_view(used, plan_of(used)))
     short = to_terminal(plan_view(used, plan_of(used), is_short=True), width=200, colour=False)
@@ -264,7 +264,7 @@ def test_the_map_and_the_plan_offer_their_other_order_where_there_is_traffic(dem
     assert "hit rate" not in note_of(demo_fleet, MAP)
     assert "worst finding; hit rates: traffic is off (option traffic)" in note_of(demo_fleet, MAP, colouring=BY_RATE)
     assert "by measured effect" in note_of(used, PLAN)
-    assert "by tokens recomputed (estimate)" in note_of(used, PLAN, order=BY_EFFECT)
+    assert "by recomputed, avoidable (estimate)" in note_of(used, PLAN, order=BY_EFFECT)
     assert "measured" not in note_of(demo_fleet, PLAN)
 
 
@@ -354,7 +354,7 @@ def test_an_export_has_the_measured_effect_of_findings_on_prefixes_together_and_
     text = to_markdown(findings_report(shown))
 
     assert text.count("**Effect, measured:** ") == 1
-    assert "Prefix hit rate 10%; unaffected replicas 60%. 40.0 k tokens/min recomputed (estimate)." in text
+    assert "Prefix hit rate 10%; unaffected replicas 60%. Recomputed, avoidable (estimate): 40.0 k tokens/min." in text
     assert "Effect, measured" not in to_markdown(findings_report(replace(shown, traffic={})))
 
 
@@ -383,5 +383,5 @@ def test_where_a_connector_was_asked_the_external_hit_rate_is_beside_the_prefix_
     assert texts(used, low)[0][1] == ["External hit rate", "80%", "80%"]
     assert "; unaffected replicas 60%. External hit rate 80%; unaffected replicas 80%." in finding_line(used, low)
     few = with_traffic(built, {"chat-01": traffic(0.1, external_queries=10.0, external_hits=0.0)}, 0.6)
-    assert "External hit rate not enough traffic. 20.0 k tokens/min recomputed" in finding_line(few, low)
+    assert "External hit rate not enough traffic. Recomputed, avoidable (estimate): 20.0 k" in finding_line(few, low)
     assert {each.text for each in measures(used, "chat")["External hit rate"].values()} == {"80%"}
