@@ -112,14 +112,16 @@ def suppressed_of(fleet: Fleet, key: str) -> list[Finding]:
 def _made(fleet: Fleet, known: Plan | None = None) -> Plan:
     """Make the plan: of equally bad causes first those that let more replicas share per restart.
 
-    What traffic shows is no cause where another finding explains it, else the last of its severity. The other causes
-    are those of the `known` plan.
+    What traffic shows is no cause where another finding explains it or it passes by itself, else the last of its
+    severity. The other causes are those of the `known` plan.
     """
     if fleet.polled_at is None:
         return Plan()
     found = fleet.inspection.findings
     causes = _causes(fleet) if known is None else [each for each in known.causes if not each.findings[0].is_effect]
-    causes += _actions(each for each in found if each.is_effect and not _is_explained(each, found))
+    causes += _actions(
+        each for each in found if each.is_effect and not (each.remedy.is_wait or _is_explained(each, found))
+    )
     return Plan(tuple(sorted(causes, key=_place)))
 
 

@@ -134,6 +134,11 @@ class Remedy(NamedTuple):
         """Return whether the sentence says to restart replicas."""
         return bool(_RESTART.search(self.sentence))
 
+    @property
+    def is_wait(self) -> bool:
+        """Return whether there is nothing to do but wait."""
+        return self.sentence.startswith("Wait ")
+
 
 @dataclass(frozen=True, slots=True)
 class Draft:

@@ -225,10 +225,12 @@ def test_a_watch_goes_on_after_the_last_fleet_of_the_history() -> None:
 def test_a_past_symptom_is_info_and_says_when_it_ends() -> None:
     read = pool(0)
     past = RecentEvents(symptoms={RATE: {ODD: Symptom(0.0, 0.62, 900.0, NOW, is_past=True)}})
-    found = low(assemble(replace(read, recent=past), NOW))
+    restarted = assemble(replace(read, recent=past), NOW)
+    found = low(restarted)
 
     assert (found.severity, found.why) == (Severity.INFO, "Restarted since. The finding ends after 15 min without it.")
     assert found.remedy.sentence == "Wait 15 min."
+    assert "EF-01" not in {each.key for each in plan_of(restarted).causes}
 
 
 def test_a_past_symptom_whose_cause_is_still_there_is_no_cause_of_its_own() -> None:
