@@ -308,8 +308,7 @@ def _measured_text(effects: Sequence[Effect], *, is_whole: bool = False) -> str:
     rest = f"unaffected replicas {rate_text(both.rest)}" if both.has_rest else f"no unaffected replica in {pools}"
     measured = f"Prefix hit rate {rate_text(both.affected)}; {rest}."
     if both.affected.external_queries:
-        is_known = both.rest.external_queries is not None
-        others = f"; unaffected replicas {external_text(both.rest)}" if is_known else ""
+        others = f"; unaffected replicas {external_text(both.rest)}" if both.rest.external_queries else ""
         measured = f"{measured} External hit rate {external_text(both.affected)}{others}."
     if len(shown) < len(effects):
         measured = f"{measured} Rates {WITHOUT_DECODE}."
