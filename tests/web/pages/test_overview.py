@@ -149,7 +149,7 @@ def test_the_head_has_the_hit_rate_and_its_link_to_the_map(demo_fleet: Fleet) ->
     shown, of_pool = html(open_page(used)), html(open_page(used, pool="chat-70b"))
 
     assert re.search(
-        r'href="./\?map=hit-rate">\s*<div class="label">Prefix hit rate</div>\s*<div class="figure">61', shown
+        r'href="./\?map=hit-rate">\s*<div class="label">Prefix hit rate</div>\s*<div class="figure">60', shown
     )
     assert re.search(r'<div class="label">Prefix hit rate</div>\s*<div class="figure">58', of_pool)
     assert re.search(r"avoidable \(estimate\)</div>\s*<div class=\"figure\">23.2", of_pool)
