@@ -100,7 +100,7 @@ def test_on_a_phone_overview_is_one_column(browser: Browser, frozen_url: str) ->
         assert page.locator("[data-testid=stMain]").evaluate(overflow) <= 0
         assert page.locator(".st-key-pools .scroll").first.evaluate(overflow) <= 0
         assert bottom < page.locator("h1").evaluate(top)
-        assert len(cells) == 7
+        assert len(cells) == 8
         assert max(map(right, cells)) <= 390
         expect(page.locator(".asof .found")).to_be_visible()
         assert right(page.get_by_role("button", name="Share")) <= 390
