@@ -110,7 +110,9 @@ class Fleet(FleetData):
     @cached_property
     def without_cache(self) -> frozenset[str]:
         """The ids of the replicas whose prefix caching is off."""
-        return frozenset(each.id for each in self.replicas if not has_prefix_cache(each, self.documents))
+        used = {each.document for each in self.replicas if each.document}
+        off = {key for key in used if lookup_value(self.documents[key].settings, CACHING_PATH) == NO}
+        return frozenset(each.id for each in self.replicas if each.document in off)
 
     @cached_property
     def affected(self) -> Mapping[str, Collection[str]]:
@@ -213,35 +215,28 @@ def read_fleet(
         replicas.append(replica)
         if replica.document:
             sources[replica.document] = snapshot
-    documents = {key: read_document(sources[key]) for key in sorted(sources)}
-    used = {each.target.id: each for each in snapshots if each.traffic}
-    without_cache = {each.id for each in replicas if each.id in used and not has_prefix_cache(each, documents)}
-    traffic = {key: _as_used(each.traffic) if key in without_cache else each.traffic for key, each in used.items()}
-    counted = {key: _as_used(each.counted) if key in without_cache else each.counted for key, each in used.items()}
-    return Fleet(
+    fleet = Fleet(
         name,
         generation,
         polled_at,
         replicas=with_same_process(replicas),
-        documents=documents,
+        documents={key: read_document(sources[key]) for key in sorted(sources)},
         ignored=tuple(ignore),
         policy=policy or Policy(),
         routers=routers,
         scraped_at=times,
-        traffic=traffic,
-        counted={key: summed(each.values()) for key, each in counted.items() if each},
     )
-
-
-def has_prefix_cache(replica: Replica, documents: Mapping[str, Document]) -> bool:
-    """Return whether prefix caching is on, or not known to be off."""
-    settings = documents[replica.document].settings if replica.document else {}
-    return lookup_value(settings, CACHING_PATH) != NO
-
-
-def _as_used(traffic: Mapping[int, Traffic]) -> Mapping[int, Traffic]:
-    """Return traffic without prefix cache: vLLM counts no queries then, and finds no prompt token."""
-    return {rank: each._replace(queries=each.prompt_tokens, hits=0.0) for rank, each in traffic.items()}
+    traffic: dict[str, Mapping[int, Traffic]] = {}
+    counted: dict[str, Traffic] = {}
+    for snapshot in snapshots:
+        key, ranks, rose = snapshot.target.id, snapshot.traffic, snapshot.counted
+        if key in fleet.without_cache:
+            ranks, rose = ({rank: own.without_cache for rank, own in each.items()} for each in (ranks, rose))
+        if ranks:
+            traffic[key] = ranks
+        if ranks and rose:
+            counted[key] = summed(rose.values())
+    return replace(fleet, traffic=traffic, counted=counted)
 
 
 def with_same_process(replicas: Sequence[Replica]) -> tuple[Replica, ...]:
@@ -300,7 +295,7 @@ def assemble(read: Fleet, at: datetime, *, before: Fleet | None = None) -> Fleet
         total=known.total if is_same else capacity_of(replicas),
         letters={pool.name: {each.document: each.letter for each in pool.cohorts} for pool in pools},
     )
-    if is_same and fleet.letters == known.letters and _finds_the_same(fleet, known):
+    if is_same and fleet.letters == known.letters and _has_same_findings(fleet, known):
         return replace(fleet, inspection=known.inspection, transfers=known.transfers)
     return inspected(fleet, at, before=before)
 
@@ -327,20 +322,13 @@ def _compared(
     return replace(pool, cluster=clusters.pop() if len(clusters) == 1 else "")
 
 
-def _finds_the_same(fleet: Fleet, before: Fleet) -> bool:
+def _has_same_findings(fleet: Fleet, before: Fleet) -> bool:
     """Return whether rules find the same in equal replicas: no suppression or rollout can have expired, either."""
     if before.polled_at is None or fleet.polled_at is None or before.inspection.rollouts or fleet.recent.rollouts:
         return False
     same_day = before.polled_at.date() == fleet.polled_at.date()
     names = ("policy", "ignored", "routers", "recent", "traffic", "traffic_window", "usual", "inspection.unconfirmed")
     return same_day and all(attrgetter(name)(before) == attrgetter(name)(fleet) for name in names)
-
-
-def has_same_findings(fleet: Fleet, before: Fleet) -> bool:
-    """Return whether no page changes, apart from what was counted. Findings may change by the clock alone."""
-    names = ("inspection", "discovery_errors", "name", "policy", "ignored", "routers")
-    is_same = all(getattr(fleet, name) == getattr(before, name) for name in names)
-    return is_same and has_same_content(fleet.replicas, before.replicas)
 
 
 def inspected(fleet: Fleet, at: datetime, today: date | None = None, before: Fleet | None = None) -> Fleet:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dashboard.analysis.assembly import NO_LIVES, Fleet, by_pool
 from dashboard.analysis.lifecycle import later, recurrences, window
-from dashboard.analysis.symptoms import CLOCK_DIFFERENCE, SymptomWatch
+from dashboard.analysis.symptoms import SymptomWatch, is_restart
 from dashboard.compare.encoding import is_comparable
 from dashboard.fleet import Document, JsonText, Replica, Setting
 from dashboard.fleet.history import Alternation, RecentEvents, SeenRollout
@@ -94,7 +94,7 @@ class Watch:
         if start is not None:
             if seen is None:
                 self._starts[key] = ()
-            elif start > seen.start and start > seen.at - CLOCK_DIFFERENCE:
+            elif is_restart(start, seen.start, seen.at):
                 self._starts[key] = (*self._starts.get(key, ()), start)
             self._seen[key] = _PodStart(pod, start, at)
 

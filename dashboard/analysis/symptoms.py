@@ -140,7 +140,12 @@ def _restarted(seen: _Seen, replica: Replica | None) -> bool:
     start = _start(replica)
     if start is None or seen.started_at is None:
         return start is not None and start > seen.at
-    return start > seen.started_at and start > seen.at - CLOCK_DIFFERENCE
+    return is_restart(start, seen.started_at, seen.at)
+
+
+def is_restart(start: datetime, before: datetime, read_at: datetime) -> bool:
+    """Return whether a process started later than the one before, which was read at a time."""
+    return start > before and start > read_at - CLOCK_DIFFERENCE
 
 
 def _has_warmed(seen: _Seen, replica: Replica | None, at: datetime) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from dashboard.analysis.assembly import NO_LIVES, Fleet, assemble, has_prefix_cache
+from dashboard.analysis.assembly import NO_LIVES, Fleet, assemble
 from dashboard.analysis.lifecycle import with_lives
 from dashboard.config import Options
 from dashboard.demo import DemoServer
@@ -59,9 +59,6 @@ def _fleet_at(at: datetime, first: Fleet, last: Fleet, before: Fleet | None) -> 
 
 
 def _counted(fleet: Fleet, used: Mapping[str, ReplicaTraffic]) -> dict[str, Traffic]:
-    """Return what replicas counted; without prefix cache vLLM counts no queries, and no prompt token is found."""
+    """Return what replicas counted between the last two reads."""
     found = {key: summed(each.counted.values()) for key, each in used.items() if each.counted}
-    return {
-        key: each if has_prefix_cache(fleet.by_id[key], fleet.documents) else each._replace(queries=each.prompt_tokens)
-        for key, each in found.items()
-    }
+    return {key: each.without_cache if key in fleet.without_cache else each for key, each in found.items()}

@@ -199,6 +199,10 @@ class TrafficOptions(Part):
             raise ValueError("window_seconds is shorter than interval_seconds; raise window_seconds")
         return self
 
+    def are_due(self, seconds: float, limits: PollOptions) -> bool:
+        """Return whether a poll reads counters, so long after the last that did: the nearest to the interval."""
+        return self.enabled and seconds >= self.interval_seconds - limits.interval_seconds / 2
+
 
 NO_TRAFFIC = TrafficOptions(enabled=False)  # of a poll that is not repeated
 TRAFFIC_OFF = "traffic is off; set traffic.enabled to true in the options"

@@ -12,16 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from dashboard.analysis.assembly import (
-    FRESH_INTERVALS,
-    NO_LIVES,
-    Fleet,
-    assemble,
-    empty_fleet,
-    has_same_findings,
-    inspected,
-    read_fleet,
-)
+from dashboard.analysis.assembly import FRESH_INTERVALS, NO_LIVES, Fleet, assemble, empty_fleet, inspected, read_fleet
 from dashboard.analysis.flapping import Watch
 from dashboard.analysis.lifecycle import with_lives
 from dashboard.analysis.plan import planned
@@ -30,7 +21,7 @@ from dashboard.compare.cohorts import all_letters
 from dashboard.config import EVERY_POLL, Options, policy_of
 from dashboard.config.load import OptionsFiles
 from dashboard.config.rules import load_suppressions
-from dashboard.fleet import NO_LETTERS, RouterConfig, Snapshot, SourceStatus
+from dashboard.fleet import NO_LETTERS, RouterConfig, Snapshot, SourceStatus, has_same_content
 from dashboard.fleet.history import Sightings
 from dashboard.garbage import give_back, limit_arenas, uncollected
 from dashboard.rules.policy import Policy
@@ -372,7 +363,13 @@ def _with_notes(fleet: Fleet, found: DiscoveryResult, warnings: str) -> Fleet:
 
 def _numbered(fleet: Fleet, before: Fleet) -> Fleet:
     """Return a fleet with its generation: it grows when a page changes."""
-    is_same_traffic = fleet.traffic == before.traffic and fleet.recorded_traffic == before.recorded_traffic
-    if before.polled_at is not None and is_same_traffic and has_same_findings(fleet, before):
+    if before.polled_at is not None and _shows_the_same(fleet, before):
         return replace(fleet, generation=before.generation, since=before.since)
     return replace(fleet, generation=before.generation + 1)
+
+
+def _shows_the_same(fleet: Fleet, before: Fleet) -> bool:
+    """Return whether no page changes. Findings may change by the clock alone: a suppression expires."""
+    of_polls = ("name", "policy", "ignored", "routers", "discovery_errors", "traffic", "recorded_traffic")
+    is_same = all(getattr(fleet, name) == getattr(before, name) for name in ("inspection", *of_polls))
+    return is_same and has_same_content(fleet.replicas, before.replicas)

@@ -152,9 +152,9 @@ class Poller:
         return snapshots
 
     def _is_counting(self) -> bool:
-        """Return whether this poll reads the counters of every replica: the one that is nearest to the interval."""
-        now, interval = self._clock(), self._traffic.interval_seconds
-        if not self._traffic.enabled or now - self._counted_at < interval - self._limits.interval_seconds / 2:
+        """Return whether this poll reads the counters of every replica."""
+        now = self._clock()
+        if not self._traffic.are_due(now - self._counted_at, self._limits):
             return False
         self._counted_at = now
         return True

@@ -72,8 +72,7 @@ class Counters:
         """Ask nothing yet."""
         self._options = options
         self._traffic = traffic
-        # Of the polls that come so often, the one that is nearest to the interval asks.
-        self._least_seconds = traffic.interval_seconds - limits.interval_seconds / 2
+        self._limits = limits
         self._asked_at = self._read_at = -math.inf
         self._is_split = False
         self._counts: Mapping[str, ScrapedCounts] = {}
@@ -82,7 +81,7 @@ class Counters:
     async def refresh(self, client: Client, server: PrometheusServer, addresses: Sequence[str]) -> None:
         """Ask for the counters of these addresses if it is time."""
         now = asyncio.get_running_loop().time()
-        if not self._traffic.enabled or now - self._asked_at < self._least_seconds:
+        if not self._traffic.are_due(now - self._asked_at, self._limits):
             return
         self._asked_at = now
         try:
