@@ -22,7 +22,7 @@ from dashboard.rules.disaggregation.handshake import NixlFact, warn_unless_compa
 from dashboard.rules.effect import traffic
 from dashboard.rules.findings import FAMILIES, Draft, Finding
 from dashboard.rules.identity import components, coverage, engines, flapping
-from dashboard.rules.registry import Rule, RuleText, Scope, rows
+from dashboard.rules.registry import Flowing, Rule, RuleText, Scope, rows
 from dashboard.rules.routing import blocks, events, hash_seed, hashes, prefix_caching, router_facts
 from dashboard.rules.stores import connectors, sharing
 from dashboard.rules.subject import PairSubject, PoolSubject, setting_value
@@ -70,7 +70,7 @@ class _SimpleRule(RuleText, _RuleGroup):
     spares_own_keys: bool = False
     remedy: str = ""
     set: dict[str, Any] = {}
-    problem: str
+    problem: Flowing
 
     def as_rule(self) -> Rule:
         groups = (self, *self.also)
@@ -79,7 +79,7 @@ class _SimpleRule(RuleText, _RuleGroup):
             self.name,
             self.severity,
             partial(_check_pair if self.scope is Scope.PAIR else _check_pool, self, groups),
-            self.page(self.problem),
+            self,
             self.needs or tuple(path for group in groups for path in group.compare),
             self.scope,
             spares_own_keys=self.spares_own_keys,

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel
 
 from dashboard.fleet import FactName
 from dashboard.rules.domain import ImpactContext
@@ -29,16 +29,11 @@ class Scope(StrEnum):
 Check = Callable[..., Iterable[Any]]  # of Draft and UnevaluatedReplicas
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """The page of a rule. `why` is by impact context; `evidence` has one line per source."""
+def flowing(text: str) -> str:
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text.strip()) if paragraph)
 
-    problem: str
-    why: Mapping[ImpactContext, str]
-    fix: str
-    exceptions: str
-    evidence: tuple[str, ...]
-    example: str
+
+Flowing = Annotated[str, AfterValidator(flowing)]  # of paragraphs, each on one line
 
 
 class Impact(BaseModel, extra="forbid", frozen=True):
@@ -49,12 +44,16 @@ class Impact(BaseModel, extra="forbid", frozen=True):
 
 
 class RuleText(BaseModel, extra="forbid", frozen=True):
-    """What the row of every rule has; the head of rules.yaml explains its fields."""
+    """The page of a rule, as its row has it; the head of rules.yaml explains the fields.
+
+    The problem is empty where the docstring of a function states it: see `page`.
+    """
 
     id: str
     impact: dict[ImpactContext, Impact]
-    fix: str
-    exceptions: str
+    problem: Flowing = ""
+    fix: Flowing
+    exceptions: Flowing
     evidence: tuple[str, ...]
     example: str
 
@@ -62,10 +61,13 @@ class RuleText(BaseModel, extra="forbid", frozen=True):
     def severity(self) -> dict[ImpactContext, Severity]:
         return {context: each.severity for context, each in self.impact.items()}
 
-    def page(self, problem: str) -> Page:
-        why = {context: each.why for context, each in self.impact.items()}
-        fix, exceptions = flowing(self.fix), flowing(self.exceptions)
-        return Page(flowing(problem), why, fix, exceptions, self.evidence, self.example)
+    @property
+    def why(self) -> dict[ImpactContext, str]:
+        return {context: each.why for context, each in self.impact.items()}
+
+    def page(self, problem: str) -> "RuleText":
+        """Return the page with the problem of a docstring."""
+        return self.model_copy(update={"problem": flowing(problem)})
 
 
 @cache
@@ -92,7 +94,7 @@ class Rule:
     name: str
     severity: Mapping[ImpactContext, Severity]
     check: Check
-    page: Page
+    page: RuleText
     needs: tuple[str, ...] = ()
     scope: Scope = Scope.POOL
     least: int = 2
@@ -138,7 +140,3 @@ def rule(id_: str, text: RuleText | None = None, **options: Any) -> Callable[[Ch
         return Rule(id_, name, own.severity, check, page, parameters=parameters, **options)
 
     return declared
-
-
-def flowing(text: str) -> str:
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text.strip()) if paragraph)
