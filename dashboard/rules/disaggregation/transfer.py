@@ -14,7 +14,7 @@ from dashboard.fleet.pieces import Text, join_texts, value
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, SECTION, connectors, reports_options
 from dashboard.rules.differences import are_unequal, extended, pair_difference, pair_differences, two_sided
-from dashboard.rules.disaggregation.handshake import HISTORY, PP, TP, NixlFact, has_group, has_nixl, reports_nixl
+from dashboard.rules.disaggregation.handshake import HISTORY, NixlFact, has_group, has_nixl, reports_nixl
 from dashboard.rules.domain import OFFLOADING, tiers_of
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet, UnevaluatedReplicas
 from dashboard.rules.registry import Scope, rule
@@ -28,6 +28,7 @@ PULL = {"NixlConnector": "NixlPullConnector"}  # two names of one connector
 LOCAL = frozenset(
     {"SimpleCPUOffloadConnector", "DecodeBenchConnector", "HiSparseConnector", "ExampleHiddenStatesConnector"}
 )
+TP, PP = "parallel_config.tensor_parallel_size", "parallel_config.pipeline_parallel_size"
 BUFFER = f"{SECTION}.kv_buffer_device"
 LENGTH = "model_config.max_model_len"
 GROUPS = "kv_cache_groups"
