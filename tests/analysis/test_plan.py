@@ -2,7 +2,7 @@
 
 import pytest
 
-from dashboard.analysis import plan
+from dashboard.analysis import pricing
 from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.analysis.causes import Cause, Plan
 from dashboard.analysis.patch import Patch, Variable
@@ -120,9 +120,9 @@ def test_changes_of_different_pools_have_the_same_effect_together_as_alone(
     demo_fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together = plan_of(demo_fleet)
-    batched = plan._batches
+    batched = pricing._batches
     monkeypatch.setattr(
-        plan, "_batches", lambda changes: [[(n, *rest)] for each in batched(changes) for n, *rest in each]
+        pricing, "_batches", lambda changes: [[(n, *rest)] for each in batched(changes) for n, *rest in each]
     )
 
     assert plan_of(demo_fleet) == together
@@ -145,10 +145,10 @@ def test_equal_replicas_of_one_pool_change_as_is_wanted_of_each() -> None:
     found = fleet(alike("chat", 3, own), [own])
     first, second, third = found.replicas
     wanted = {first.id: {SEQS: value(64)}, second.id: {SEQS: value(128)}}
-    restart = plan._restart(found, [first, second, third], wanted, {})
-    change = plan._Change({"chat": wanted}, {"chat": restart}, [], [])
+    restart = pricing._restart(found, [first, second, third], wanted, {})
+    change = pricing.PlannedChange({"chat": wanted}, {"chat": restart}, [], [])
 
-    assert [(each.replicas, each.patch.flags) for each in plan._groups(change)] == [
+    assert [(each.replicas, each.patch.flags) for each in pricing._groups(change)] == [
         ((first.id,), (("--max-num-seqs", "64"),)),
         ((second.id,), (("--max-num-seqs", "128"),)),
     ]
