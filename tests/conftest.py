@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -59,19 +60,20 @@ def _component_scan_is_cached() -> Iterator[None]:
 def _schema_is_made_once() -> Iterator[None]:
     """Copy the schema into each new SQLite file: Alembic takes longer to make it than most tests."""
     migrate, template = Database._migrate, sqlite3.connect(":memory:", check_same_thread=False)
-    is_made = False
+    copying, is_made = Lock(), False
 
     def copied(self: Database, connection: Connection) -> None:
         nonlocal is_made
         file: Any = connection.connection.driver_connection
-        if self.file is None or self._version(connection) is not None:
-            migrate(self, connection)
-        elif is_made:
-            template.backup(file)
-        else:
-            migrate(self, connection)
-            file.backup(template)
-            is_made = True
+        with copying:  # else one copies over the rows that another has written since
+            if self.file is None or self._version(connection) is not None:
+                migrate(self, connection)
+            elif is_made:
+                template.backup(file)
+            else:
+                migrate(self, connection)
+                file.backup(template)
+                is_made = True
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Database, "_migrate", copied)

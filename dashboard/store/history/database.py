@@ -5,9 +5,10 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
+from tempfile import mkstemp
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, select, text
@@ -30,6 +31,7 @@ STATEMENT_MILLISECONDS = 10_000
 # lock is held, or a poll waits. Parameters of libpq (PostgreSQL 34.1.2) and of the server (20.3.2).
 KEEPALIVES = {"idle": 5, "interval": 3, "count": 3}
 USER_TIMEOUT_MILLISECONDS = 14_000
+WRITE_AHEAD = "PRAGMA journal_mode=WAL"
 LOCK_NUMBER = 8_517_233  # of PostgreSQL's advisory lock, one for each database
 FLEET = "fleet"  # the key of the fleet's name
 WRONG_URL = (
@@ -175,14 +177,12 @@ class Database:
         """Connect to the file, a private one where it is new. A commit survives the end of the process."""
         file = Path(str(self.file))
         file.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-        # Only a new file is opened here: to close a descriptor ends all locks of this process on its file, those of
-        # SQLite too (https://www.sqlite.org/howtocorrupt.html, 2.2).
-        with suppress(FileExistsError):
-            os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE))
+        if not file.exists():
+            _create(file)
         if (error := _obstacle(file)) is not None:
             raise OSError(error, os.strerror(error))
         connection = self._connect(f"file:{quote(str(file))}")
-        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute(WRITE_AHEAD)
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute("PRAGMA foreign_keys=ON")
         return connection
@@ -303,6 +303,24 @@ class Database:
 def file_database(folder: Path) -> Database:
     """Return the database of a folder, where the options name none."""
     return Database(URL.create("sqlite", database=str(folder / FILE)))
+
+
+def _create(file: Path) -> None:
+    """Make an empty database that only its owner reads; one that another process or thread made meanwhile stays.
+
+    It appears whole, with its journal mode: SQLite does not wait to change that while another connection is open. And
+    no descriptor of the file itself is closed here: that ends all locks of this process on it, those of SQLite too
+    (https://www.sqlite.org/howtocorrupt.html, 2.2).
+    """
+    descriptor, name = mkstemp(prefix=f"{file.name}.", dir=file.parent)
+    os.close(descriptor)
+    try:
+        with closing(sqlite3.connect(name)) as connection:
+            connection.execute(WRITE_AHEAD)
+        with suppress(FileExistsError):
+            os.link(name, file)
+    finally:
+        Path(name).unlink()
 
 
 def _obstacle(file: Path) -> int | None:

@@ -8,24 +8,29 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Barrier
 
 import pytest
+from sqlalchemy import select
 
 from dashboard.errors import HistoryError
 from dashboard.store.history import database as opening
-from dashboard.store.history.database import Database
-from dashboard.store.history.schema import HEAD
+from dashboard.store.history.database import Database, file_database
+from dashboard.store.history.schema import HEAD, meta
 from tests.polled_fleets import at, built, unreachable
 from tests.store.folders import full_disk
 from tests.store.history.recorded import DUE, POLL, Recorded, later, shown
 
 FLEET = built(at(1), at(2), unreachable(3))
 NOBODY = 65_534
+THREADS = 4
 
 
 @pytest.fixture
@@ -50,6 +55,23 @@ def test_a_new_file_is_private(history: Recorded) -> None:
     modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in folder.iterdir()}
 
     assert modes == dict.fromkeys(["history.db", "history.db-wal", "history.db-shm", "history.db.lock"], 0o600)
+
+
+def test_those_who_make_a_database_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
+    together = Barrier(THREADS)
+
+    def write(folder: Path, number: int) -> None:
+        together.wait()
+        with file_database(folder).maintained(creates=True) as connection, connection.begin():
+            connection.execute(meta.insert().values(key=f"{number}", value="x"))
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        for number in range(20):
+            folder = tmp_path / f"{number}"
+            list(threads.map(partial(write, folder), range(THREADS)))
+            with file_database(folder).read() as connection, connection.begin():
+                assert len(connection.execute(select(meta)).all()) == THREADS
+            assert not list(folder.glob("history.db.*")), "what was made beside it is gone"
 
 
 def test_a_second_writer_is_refused_until_the_first_ends(history: Recorded, tmp_path: Path) -> None:
