@@ -10,7 +10,6 @@ from dashboard.fleet import Basis, FailureKind, Source, State
 from dashboard.fleet.traffic import LEAST_REQUESTS, LEAST_TOKENS, Traffic
 
 MAX_NAMES = 20_000  # of replicas whose sorting keys are kept
-LEAST_SHARE = 0.005  # of what is written as a whole percent: 0% is none, 100% is all
 # Azure Pipelines, TeamCity and the older form of GitHub find these anywhere in a line of a log.
 COMMAND_MARK = r"#(?=#(?i:\[|vso\[|teamcity\[))"
 # Controls except tab and line feed, directions, joiners, fillers, invisible characters, those invalid in UTF-8 or XML.
@@ -215,12 +214,11 @@ def at_most(text: str, basis: Basis) -> str:
 
 
 def share(part: float) -> str:
-    """Return a share from 0 to 1 in percent: 62%; as 0% and 100% only what is exactly that."""
-    if 0 < part < LEAST_SHARE:
-        return "< 1%"
-    if 1 - LEAST_SHARE < part < 1:
-        return "> 99%"
-    return f"{part:.0%}"
+    """Return a share from 0 to 1 in percent: 62%. It is 100% only if that is all, 0% if it is nothing."""
+    percent = f"{part:.0%}"
+    if 0 < part < 1 and percent in {"0%", "100%"}:
+        return "<1%" if percent == "0%" else ">99%"
+    return percent
 
 
 def hit_rate(traffic: Traffic) -> str:

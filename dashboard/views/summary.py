@@ -8,7 +8,7 @@ from typing import NamedTuple
 from dashboard.analysis.assembly import Fleet, only_pool
 from dashboard.compare import SharingCounts
 from dashboard.fleet import Pool, Replica, ReplicaState
-from dashboard.fleet.formatting import count, joined, uncapitalized
+from dashboard.fleet.formatting import count, joined, share, uncapitalized
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import FAMILIES, Family, Finding, Inspection, Outcome, OutcomeKind, Severity, Tally
 from dashboard.rules.identity.flapping import ONE_POLL
@@ -80,11 +80,8 @@ def fleet_title(fleet: Fleet) -> str:
 
 
 def percent_text(counts: SharingCounts) -> str:
-    """Write the part of the counted replicas that share prefixes: `64%`. It is 100% only if all do, 0% if none."""
-    percent = round(100 * counts.sharing / max(counts.counted, 1))
-    if 0 < counts.sharing < counts.counted and percent in {0, 100}:
-        return f"{'>99' if percent else '<1'}%"
-    return f"{percent}%"
+    """Write the part of the counted replicas that share prefixes: `64%`."""
+    return share(counts.ratio or 0.0)
 
 
 def counts_text(counts: SharingCounts) -> str:

@@ -110,7 +110,7 @@ def test_hit_rates_are_lines_below_the_cohorts_with_gaps_where_nothing_was_recor
     ]
     assert rows(blocks[-1]) == [
         (CHAT, "A (0.32.0)", "65%", "60%", "70%", "70%", "1.2 M"),
-        (CHAT, "B (0.32.0)", "< 1%", "0%", "0%", "not enough traffic", "602.0 k"),
+        (CHAT, "B (0.32.0)", "<1%", "0%", "0%", "not enough traffic", "602.0 k"),
     ]
     assert timeline_report(story(), blocks, None).lead == "Replicas and prefix hit rate (0 to 100%) per cohort."
 
