@@ -19,6 +19,7 @@ from pydantic import (
 from pydantic_settings import NoDecode
 
 from dashboard.config import sources
+from dashboard.config.access import AccessOptions
 from dashboard.config.address import AllowedTargets, host_pattern
 from dashboard.config.notify import NotifyOptions
 from dashboard.config.rules import Name, Part, PoolOptions, Rules, SuppressOptions
@@ -245,6 +246,7 @@ class Options(Part):
     notify: NotifyOptions = Field(default_factory=NotifyOptions)
     suppressions_file: sources.PathFromFile | None = None
     read_only: bool = False
+    access: AccessOptions = Field(default_factory=AccessOptions)
     allowed_hosts: Annotated[tuple[Host, ...], *_FromText] = ()
     frame_ancestors: Annotated[tuple[FramingSite, ...], *_FromText] = ()
     _path: Path = PrivateAttr(Path(DEFAULT_FILE))

@@ -1,0 +1,67 @@
+"""Who a request is from, and what a role may do."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dashboard.config.access import AccessOptions, Role
+from dashboard.errors import DashboardError
+
+
+class Means(StrEnum):
+    """How somebody was recognized."""
+
+    NOBODY = "anonymous"
+    PROXY = "proxy"
+    OIDC = "oidc"
+    BEARER = "token"
+
+
+# The lowest role for each action of a visitor, by its name in the audit log. An action that is not here is refused.
+ACTIONS: Mapping[str, Role] = {
+    "export": Role.VIEWER,
+    "save": Role.EDITOR,
+    "note": Role.EDITOR,
+    "rename": Role.EDITOR,
+    "accept": Role.EDITOR,
+    "undo": Role.EDITOR,
+    "rename_of_another": Role.ADMIN,
+    "undo_of_another": Role.ADMIN,
+    "delete": Role.ADMIN,
+    "import": Role.ADMIN,
+}
+
+
+class ForbiddenError(DashboardError):
+    """A role does not include an action."""
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """Somebody whom the gate let in. `session` is the id of the sign-in; empty without one.
+
+    `fixed` is the role of a token, or of everybody in mode none; else the groups decide.
+    """
+
+    name: str
+    means: Means
+    groups: frozenset[str] = frozenset()
+    session: str = ""
+    fixed: Role | None = None
+    client: str = ""  # address; behind trusted proxies the forwarded one
+
+    def role(self, access: AccessOptions) -> Role | None:
+        """Return the role by today's options; None: nobody gets in without one."""
+        return self.fixed if self.fixed is not None else access.role_of(self.groups)
+
+
+def is_allowed(action: str, role: Role | None) -> bool:
+    """Return whether a role includes an action."""
+    return role is not None and action in ACTIONS and role >= ACTIONS[action]
+
+
+def need(action: str, role: Role | None) -> None:
+    """Raise ForbiddenError, with the role that may, where a role does not include an action."""
+    if not is_allowed(action, role):
+        needed = ACTIONS.get(action, Role.ADMIN).word
+        raise ForbiddenError(f"Not allowed: {action} needs role {needed}; yours is {role.word if role else 'none'}.")
