@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dashboard.config.access import AccessOptions, Role
+from dashboard.config.access import AccessOptions, AccessRole
 from dashboard.errors import DashboardError
 
 
@@ -18,17 +18,17 @@ class Means(StrEnum):
 
 
 # The lowest role for each action of a visitor, by its name in the audit log. An action that is not here is refused.
-ACTIONS: Mapping[str, Role] = {
-    "export": Role.VIEWER,
-    "save": Role.EDITOR,
-    "note": Role.EDITOR,
-    "rename": Role.EDITOR,
-    "accept": Role.EDITOR,
-    "undo": Role.EDITOR,
-    "rename_of_another": Role.ADMIN,
-    "undo_of_another": Role.ADMIN,
-    "delete": Role.ADMIN,
-    "import": Role.ADMIN,
+ACTIONS: Mapping[str, AccessRole] = {
+    "export": AccessRole.VIEWER,
+    "save": AccessRole.EDITOR,
+    "note": AccessRole.EDITOR,
+    "rename": AccessRole.EDITOR,
+    "accept": AccessRole.EDITOR,
+    "undo": AccessRole.EDITOR,
+    "rename_of_another": AccessRole.ADMIN,
+    "undo_of_another": AccessRole.ADMIN,
+    "delete": AccessRole.ADMIN,
+    "import": AccessRole.ADMIN,
 }
 
 
@@ -47,21 +47,21 @@ class Visitor:
     means: Means
     groups: frozenset[str] = frozenset()
     session: str = ""
-    fixed: Role | None = None
+    fixed: AccessRole | None = None
     client: str = ""  # address; behind trusted proxies the forwarded one
 
-    def role(self, access: AccessOptions) -> Role | None:
+    def role(self, access: AccessOptions) -> AccessRole | None:
         """Return the role by today's options; None: nobody gets in without one."""
         return self.fixed if self.fixed is not None else access.role_of(self.groups)
 
 
-def is_allowed(action: str, role: Role | None) -> bool:
+def is_allowed(action: str, role: AccessRole | None) -> bool:
     """Return whether a role includes an action."""
     return role is not None and action in ACTIONS and role >= ACTIONS[action]
 
 
-def need(action: str, role: Role | None) -> None:
+def need(action: str, role: AccessRole | None) -> None:
     """Raise ForbiddenError, with the role that may, where a role does not include an action."""
     if not is_allowed(action, role):
-        needed = ACTIONS.get(action, Role.ADMIN).word
+        needed = ACTIONS.get(action, AccessRole.ADMIN).word
         raise ForbiddenError(f"Not allowed: {action} needs role {needed}; yours is {role.word if role else 'none'}.")

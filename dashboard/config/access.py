@@ -19,7 +19,7 @@ _HEADER = re.compile(r"[A-Za-z0-9-]{1,100}")  # without _: servers read X_User a
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-class Role(IntEnum):
+class AccessRole(IntEnum):
     """What somebody may do; a higher role includes those below."""
 
     VIEWER = 1
@@ -36,9 +36,9 @@ def _role(value: object) -> object:
     if not isinstance(value, str):
         return value
     try:
-        return Role[value.upper()]
+        return AccessRole[value.upper()]
     except KeyError:
-        raise ValueError(f"not a role; write {', '.join(each.word for each in Role)}") from None
+        raise ValueError(f"not a role; write {', '.join(each.word for each in AccessRole)}") from None
 
 
 def _header(name: str) -> str:
@@ -63,7 +63,7 @@ def _digest(text: str) -> str:
     return text.lower()
 
 
-RoleName = Annotated[Role, BeforeValidator(_role)]
+RoleName = Annotated[AccessRole, BeforeValidator(_role)]
 Header = Annotated[str, AfterValidator(_header)]
 Peer = Annotated[str, AfterValidator(_peer)]
 Digest = Annotated[str, AfterValidator(_digest)]
@@ -168,7 +168,7 @@ class AccessOptions(Part):
         """Return the networks whose peers are believed."""
         return tuple(ip_network(each) for each in self.trusted_proxies if each != UNIX)
 
-    def role_of(self, groups: frozenset[str]) -> Role | None:
+    def role_of(self, groups: frozenset[str]) -> AccessRole | None:
         """Return the highest role of somebody who signed in; None: nobody gets in without a role."""
         found = (role for role, named in self.roles.items() if EVERYBODY in named or not groups.isdisjoint(named))
         return max(found, default=None)
