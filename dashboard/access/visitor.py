@@ -32,6 +32,10 @@ ACTIONS: Mapping[str, AccessRole] = {
 }
 
 
+class NotSignedInError(DashboardError):
+    """Nobody is recognized; the sentence has cause and action, and may be shown to anybody."""
+
+
 class ForbiddenError(DashboardError):
     """A role does not include an action."""
 
