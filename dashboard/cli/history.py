@@ -35,6 +35,7 @@ TABLES = {
     "body": "documents",
     "snapshot": "snapshots",
     "snapshot_answers": "answers of snapshots",
+    "audit": "audit log entries",
     "alert": "announced alerts",
     "notification": "waiting notifications",
     "notified": "notified receivers",

@@ -20,6 +20,7 @@ from dashboard.fleet.history import Sightings, UsualTraffic
 from dashboard.fleet.times import EPOCH, MICROSECOND
 from dashboard.fleet.traffic import TrafficSum, summed
 from dashboard.garbage import uncollected
+from dashboard.store.history.audit import AuditTable
 from dashboard.store.history.bodies import BATCH, read_bodies, read_parts, recorded_replicas
 from dashboard.store.history.database import Database
 from dashboard.store.history.events import read_events, rule_set_at, sorted_events
@@ -67,6 +68,7 @@ class HistoryReader:
     def __init__(self, database: Database) -> None:
         """Open nothing yet."""
         self._database = database
+        self.audit = AuditTable(database)
         self._documents: dict[int, Document] = {}  # by the row of their span, as below
         self._replicas: dict[int, Replica] = {}
         self._before: Fleet | None = None

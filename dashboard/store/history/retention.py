@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, select, text, update
+from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, or_, select, text, update
 from sqlalchemy.exc import OperationalError
 
 from dashboard.config import HistoryOptions
@@ -13,6 +13,7 @@ from dashboard.store.history.schema import (
     BODY_REFERENCES,
     METADATA,
     SPANS,
+    audit,
     body,
     poll,
     replica,
@@ -33,6 +34,8 @@ STEP_ROWS = 500  # deleted in one transaction: the writer waits less than its li
 
 # PostgreSQL gives the disk nothing back when rows are deleted: there a row without its JSON counts so many bytes.
 ROW_BYTES = 200
+AUDIT_TIME = timedelta(days=400)
+MOST_AUDIT_ROWS = 100_000  # about 40 MB: an editor can save a note again and again
 OVERSIZE_STEP = timedelta(hours=6)  # of the oldest spans, which are deleted together
 
 
@@ -64,7 +67,7 @@ def prune_step(connection: Connection, now: datetime, options: HistoryOptions) -
     with connection.begin():
         spans, polls = (timedelta(days=days) for days in (options.keep_spans_days, options.keep_polls_days))
         deleted = _delete_old(connection, now - spans, now - polls)
-        deleted = deleted or merge_ticks(connection, now)
+        deleted = deleted or merge_ticks(connection, now) or _delete_audit(connection, now - AUDIT_TIME)
         if deleted or history_bytes(connection) <= options.max_bytes:
             return deleted
         ends = (*(table.c.to_at for table in SPANS), traffic.c.from_at)
@@ -98,6 +101,14 @@ def _delete_old(connection: Connection, until: datetime, polls_until: datetime) 
             connection.execute(delete(table).where(key.in_(some)))
             return len(some)
     return 0
+
+
+def _delete_audit(connection: Connection, until: datetime) -> int:
+    """Delete entries of the audit log that are older, and the oldest where there are too many; return their number."""
+    last = select(func.max(audit.c.id)).scalar_subquery()
+    old = or_(audit.c.at < until, audit.c.id <= last - MOST_AUDIT_ROWS)
+    some = connection.scalars(select(audit.c.id).where(old).limit(STEP_ROWS)).all()
+    return connection.execute(delete(audit).where(audit.c.id.in_(some))).rowcount if some else 0
 
 
 def _old(until: datetime, polls_until: datetime) -> Iterator[tuple[Table, ColumnElement[bool]]]:

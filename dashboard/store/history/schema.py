@@ -248,6 +248,22 @@ notified = Table(
     Column("at", MomentType, nullable=False),
 )
 
+# What visitors did, and who signed in. `details` names the object, as JSON: the id of a snapshot, a rule, a file.
+audit = Table(
+    "audit",
+    METADATA,
+    Column("id", ID, primary_key=True),
+    Column("at", MomentType, nullable=False, index=True),
+    Column("action", String(40), nullable=False),
+    Column("result", String(10), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("visitor", Text, nullable=False),
+    Column("role", String(10), nullable=False),
+    Column("means", String(10), nullable=False),
+    Column("client", Text, nullable=False),
+    Column("details", Text, nullable=False),
+)
+
 SPANS = (replica_span, document_span, fleet_span, finding_span, cohort_span, difference_span)
 # What identifies a sighted thing.
 KEYS: Mapping[Table, tuple[str, ...]] = {

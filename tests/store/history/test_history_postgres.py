@@ -18,9 +18,10 @@ from dashboard.analysis.timeline import Period
 from dashboard.config import HistoryOptions
 from dashboard.errors import HistoryError, SnapshotError
 from dashboard.fleet import Note
+from dashboard.store.history.audit import AuditEntry, AuditTable
 from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
-from dashboard.store.history.retention import history_bytes, prune, stats_of
+from dashboard.store.history.retention import AUDIT_TIME, history_bytes, prune, stats_of
 from dashboard.store.history.schema import METADATA
 from dashboard.store.history.traffic import HOUR, KEPT_TICKS, TICK
 from dashboard.store.history.writer import HistoryWriter
@@ -222,6 +223,32 @@ def test_every_instance_freezes_and_deletes_while_one_records(server: Server, tm
     for stored in store.all():
         store.delete(stored.id)
     assert store.all() == ()
+
+
+def test_every_instance_adds_to_one_audit_log_while_one_records(server: Server) -> None:
+    """The first one makes the tables; the retention is that of the instance that records."""
+    server.clear()
+    fleet, tables = built_of_captures(), [AuditTable(Database(server.url())) for _ in range(3)]
+    assert fleet.polled_at is not None
+    at, always = fleet.polled_at, Period(fleet.polled_at - AUDIT_TIME * 2, fleet.polled_at)
+    old = AuditEntry(at - AUDIT_TIME - DUE, "save", "done", "", "a\0b", "admin", "proxy", "::1", {"name": "c\0d"})
+    assert list(tables[0].entries(always, most=9)) == []
+    tables[0].add(old)
+    writer = HistoryWriter(Database(server.url()))
+    writer.record(fleet, at + DUE)
+    adding = [threading.Thread(target=each.add, args=(old._replace(at=at),)) for each in tables for _ in range(3)]
+    for each in adding:
+        each.start()
+    writer.record(later(fleet, POLL), at + POLL + DUE)
+    for each in adding:
+        each.join()
+    writer.close()
+
+    found = tables[1].entries(always, {"save"}, {"done"}, most=20)
+    assert [each.at for each in found] == [*[at] * 9, old.at]
+    assert (found[0].visitor, found[0].details) == ("a\ufffdb", {"name": "c\ufffdd"})
+    assert sum(prune(Database(server.url()), at, HistoryOptions())) == 1
+    assert len(tables[2].entries(always, most=20)) == 9
 
 
 def test_where_the_server_is_gone_freezing_is_refused(server: Server, tmp_path: Path) -> None:

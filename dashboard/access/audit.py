@@ -1,0 +1,124 @@
+"""The audit log: JSON lines on standard error, and a table of the history. Every action of a visitor goes through it.
+
+with audit.performed("delete", visitor, snapshot=key, name=name):
+    service.snapshots().delete(key)
+"""
+
+import json
+import logging
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from dashboard import service
+from dashboard.access.visitor import ForbiddenError, Visitor, need
+from dashboard.config.access import AccessOptions, AccessRole
+from dashboard.errors import DashboardError, HistoryError
+from dashboard.fleet.formatting import iso
+from dashboard.store.history.audit import AuditEntry
+
+log = logging.getLogger(__name__)
+
+DONE, FAILED, REFUSED = "done", "failed", "refused"  # results
+LONGEST_VALUE = 200  # characters of what a visitor typed or sent
+PAUSE_SECONDS = 60.0  # between two equal entries of what a program repeats
+MOST_REMEMBERED = 1_000  # different ones in that time; a flood of others is not logged
+
+
+def role_of(visitor: Visitor) -> AccessRole | None:
+    """Return the role of a visitor by the options in force."""
+    options = service.options()
+    return visitor.role(options.access if options else AccessOptions())
+
+
+@contextmanager
+def performed(action: str, visitor: Visitor, **details: Any) -> Iterator[dict[str, Any]]:
+    """Log an action that the body does; the body may add to `details`, which name the object.
+
+    Raise ForbiddenError before the body where the role of the visitor does not include the action.
+    """
+    try:
+        need(action, role_of(visitor))
+    except ForbiddenError as error:
+        noted(action, visitor, REFUSED, str(error), **details)
+        raise
+    try:
+        yield details
+    except Exception as error:
+        reason = str(error) if isinstance(error, DashboardError) else f"internal error {type(error).__name__}"
+        _record(_logged(action, visitor, FAILED, reason, details))
+        raise
+    _record(_logged(action, visitor, DONE, "", details))
+
+
+def noted(event: str, visitor: Visitor, result: str = DONE, reason: str = "", **details: Any) -> None:
+    """Log what programs repeat, such as the use of a token or a refusal: at most once a minute for each visitor.
+
+    It never waits for the database.
+    """
+    if _repeated.is_new((event, result, visitor.name, visitor.means, visitor.client)):
+        _THREAD.submit(_record, _logged(event, visitor, result, reason, details))
+
+
+class RecentKeys:
+    """What was seen in the last minute, bounded. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._seen: dict[tuple[str, ...], float] = {}  # the oldest first
+        self._lock = threading.Lock()
+
+    def is_new(self, key: tuple[str, ...], now: float | None = None) -> bool:
+        """Return whether something was not seen for a minute; `now` in seconds. False where too much was seen."""
+        now = time.monotonic() if now is None else now
+        with self._lock:
+            while self._seen and now - next(iter(self._seen.values())) >= PAUSE_SECONDS:
+                del self._seen[next(iter(self._seen))]
+            if key in self._seen or len(self._seen) >= MOST_REMEMBERED:
+                return False
+            self._seen[key] = now
+            return True
+
+
+_repeated = RecentKeys()
+_THREAD = ThreadPoolExecutor(1, "audit")  # at most MOST_REMEMBERED entries a minute wait for it
+
+
+def _logged(action: str, visitor: Visitor, result: str, reason: str, details: Mapping[str, Any]) -> AuditEntry:
+    """Write the line of an entry to standard error, and return the entry."""
+    role = role_of(visitor)
+    entry = AuditEntry(
+        at=service.utc_now(),
+        action=action,
+        result=result,
+        reason=_cut(reason),
+        visitor=_cut(visitor.name),
+        role=role.word if role else "",
+        means=visitor.means,
+        client=_cut(visitor.client),
+        details={name: _cut(value) for name, value in details.items()},
+    )
+    line = {"audit": action, "at": iso(entry.at), **entry._asdict()}
+    del line["action"], line["details"]
+    line = {name: value for name, value in {**line, "at": iso(entry.at), **entry.details}.items() if value != ""}
+    sys.stderr.write(f"{json.dumps(line)}\n")
+    return entry
+
+
+def _cut(value: Any) -> Any:
+    return value[:LONGEST_VALUE] if isinstance(value, str) else value
+
+
+def _record(entry: AuditEntry) -> None:
+    """Add an entry to the table, where there is a history. It is in the log in any case."""
+    history = service.history()
+    if history is None:
+        return
+    try:
+        history.audit.add(entry)
+    except HistoryError as error:
+        log.warning("an entry of the audit log is not in the history: %s", error)
