@@ -25,7 +25,7 @@ from vllm_fleet_provider.switch import NAME
 
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 REQUIREMENT = re.compile(r"^[a-z][\w-]*", re.MULTILINE)
-REQUIREMENTS = ("requirements.txt", "requirements-pdf.txt", "requirements-postgres.txt", "requirements-screenshot.txt")
+REQUIREMENTS = tuple(f"requirements{extra}.txt" for extra in ("", "-pdf", "-postgres", "-auth", "-screenshot"))
 PROJECT = ("LICENSE", "README.md", "pyproject.toml", *REQUIREMENTS)  # the wheel is built from these and the packages
 ANNOTATION_BYTES = 256 << 10  # all of an object's together: k8s.io/apimachinery/pkg/api/validation/objectmeta.go
 BARE = {"PATH": "/usr/bin:/bin"}
