@@ -12,9 +12,11 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 from dashboard import service
+from dashboard.access.visitor import Means, Visitor
 from dashboard.analysis.assembly import Fleet
+from dashboard.config.access import AccessRole
 from dashboard.store.snapshots import Snapshots
-from dashboard.web import search
+from dashboard.web import search, sessions
 from tests import builders
 
 ROOT = Path(__file__).parents[1]
@@ -36,6 +38,8 @@ EVERY_PAGE = (
 )
 CELL = r"<t[hd][ >].*?</t[hd]>"
 WEEK = timedelta(days=7)
+# A page without a server has no gate: everybody is admin, as on loopback.
+sessions.outside = Visitor("anonymous", Means.NOBODY, fixed=AccessRole.ADMIN, client="unknown")
 
 
 def open_page(fleet: Fleet, page: str = "overview", /, *, at: datetime | None = None, **url: str) -> AppTest:

@@ -1,11 +1,14 @@
 """Who a request is from, and what a role may do."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from dashboard.config.access import AccessOptions, AccessRole
 from dashboard.errors import DashboardError
+
+VISITOR_HEADER = "X-Fleet-Visitor"  # from the gate to pages and routes; what a client sends under this name is dropped
 
 
 class Means(StrEnum):
@@ -56,7 +59,25 @@ class Visitor:
 
     def role(self, access: AccessOptions) -> AccessRole | None:
         """Return the role by today's options; None: nobody gets in without one."""
-        return self.fixed if self.fixed is not None else access.role_of(self.groups)
+        if self.fixed is not None or self.means is Means.NOBODY:
+            return self.fixed
+        return access.role_of(self.groups)
+
+    def to_header(self) -> str:
+        """Return the value of VISITOR_HEADER, in ASCII."""
+        fixed = self.fixed.word if self.fixed is not None else None
+        return json.dumps({**vars(self), "groups": sorted(self.groups), "fixed": fixed})
+
+    @classmethod
+    def from_header(cls, text: str) -> "Visitor":
+        """Return the visitor of a value that `to_header` wrote."""
+        found = json.loads(text)
+        fixed = AccessRole[found["fixed"].upper()] if found["fixed"] else None
+        return cls(**{**found, "means": Means(found["means"]), "groups": frozenset(found["groups"]), "fixed": fixed})
+
+
+# A request whose connection is gone: no role.
+UNKNOWN_VISITOR = Visitor("unknown", Means.NOBODY)
 
 
 def is_allowed(action: str, role: AccessRole | None) -> bool:

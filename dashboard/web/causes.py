@@ -132,7 +132,7 @@ def draw_form(fleet: Fleet, findings: Sequence[Finding], key: str, title: str) -
 
 def _apply(action: str, entries: Sequence[Suppression], change: Callable[[str], None]) -> None:
     """Change the file of accepted findings in the name of the visitor, and draw the page again; or the error."""
-    who, first = sessions.visitor(), entries[0]
+    who, first = sessions.claims(), entries[0]
     what = {
         "rule": ", ".join(dict.fromkeys(each.rule for each in entries)),
         "pool": ", ".join(dict.fromkeys(each.pool or "" for each in entries)),

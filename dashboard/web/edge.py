@@ -1,4 +1,4 @@
-"""What is before Streamlit: the checks of Host and Origin, the security headers, and index.html with our styles."""
+"""What is before Streamlit: the checks of Host and Origin, the gate, security headers, index.html with our styles."""
 
 import base64
 import gzip
@@ -18,10 +18,14 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
+from dashboard import service
+from dashboard.access import tokens
+from dashboard.access.gate import Gate
+from dashboard.access.routes import PROBES
 from dashboard.config import Options
+from dashboard.config.access import AccessOptions
 from dashboard.render.html import BLOCK_STYLES
 from dashboard.views.pages import CAPACITY, KNOWN
-from dashboard.web.limits import PROBES
 
 log = logging.getLogger(__name__)
 
@@ -120,8 +124,8 @@ def refusal(method: str, path: str, headers: Headers, allowed: AllowedHosts, sch
     """Return why a request is refused, and what to do; empty where it is not.
 
     The method of a websocket is empty; `scheme` is of the connection.
-    Browsers send an Origin with every websocket and every method but GET and HEAD: it is required there. Over plain
-    http its scheme may be https: a proxy that speaks TLS hides it.
+    Browsers send an Origin with every websocket and every method but GET and HEAD: it is required there, except with a
+    bearer token: no other site can send one. Over plain http its scheme may be https: a proxy that speaks TLS hides it.
     """
     hosts, origins = headers.getlist("host"), headers.getlist("origin")
     site = site_of(hosts[0]) if len(hosts) == 1 else None
@@ -131,7 +135,8 @@ def refusal(method: str, path: str, headers: Headers, allowed: AllowedHosts, sch
         if not allowed.has_host(site.host):
             return f"Host {site.host} is not allowed. {_how_to_allow(site.host)}"
     if not origins:
-        return "" if method in READING else "An Origin header is required."
+        is_program = tokens.bearer(headers.getlist("authorization")) is not None
+        return "" if method in READING or is_program else "An Origin header is required."
     origin = origin_of(origins[0]) if len(origins) == 1 else None
     if origin is None:
         return "The Origin header is malformed."
@@ -168,9 +173,13 @@ def middleware(options: Options, address: Callable[[], str], page: Path) -> Midd
     headers = security_headers(options.frame_ancestors, with_look(html))
     scripts = tuple(each.name for each in page.parent.glob("static/js/*.js"))
 
+    def in_force() -> AccessOptions:
+        return (service.options() or options).access
+
     def edge(app: ASGIApp) -> ASGIApp:
-        allowed = AllowedHosts(options.allowed_hosts, address().lower())
-        return guarded(with_first_paint(app, html, scripts), allowed, headers)
+        bound = address().lower()
+        gate = Gate(with_first_paint(app, html, scripts), in_force, bound)
+        return guarded(gate, AllowedHosts(options.allowed_hosts, bound), headers)
 
     return Middleware(edge)
 

@@ -21,6 +21,7 @@ CLOSE_SECONDS = 2  # for open pages to close
 MOST_MESSAGE_BYTES = 4 * 2**20  # from a browser; imported files are uploads, not messages
 PING_SECONDS = 30  # Streamlit's own
 WRONG_SETTING = 2  # exit code
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  of a server of Streamlit without an address: checked, not bound
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
@@ -55,10 +56,14 @@ def serve(address: str, port: int, config: Path | None) -> int:
     import uvicorn  # noqa: PLC0415
 
     from dashboard import service  # noqa: PLC0415
+    from dashboard.access.gate import address_mistake  # noqa: PLC0415
     from dashboard.web.limits import Connection, Server, connection_limit, raise_descriptor_limit  # noqa: PLC0415
     from dashboard.web.server import options_or_exit  # noqa: PLC0415
 
     options = options_or_exit()
+    if mistake := address_mistake(options.access, address):
+        sys.stderr.write(f"{mistake}\n")
+        return WRONG_SETTING
     app = st.App(**app_arguments(options))
     if mistake := _load_settings(address, port):
         sys.stderr.write(f"{mistake}\n")
@@ -96,12 +101,21 @@ def app_arguments(options: Options | None = None) -> dict[str, Any]:
     import streamlit as st  # noqa: PLC0415  as above
     from starlette.middleware import Middleware  # noqa: PLC0415
 
+    from dashboard.access.gate import address_mistake  # noqa: PLC0415
     from dashboard.web import edge, server, sessions  # noqa: PLC0415
 
     options = options or server.options_or_exit()
     page = Path(st.__file__).with_name("static") / "index.html"
+
     # A callable: the first st.get_option() reads all options, and only the app determines where config.toml is.
-    guard = edge.middleware(options, lambda: str(st.get_option("server.address")), page)
+    def bound() -> str:
+        address = str(st.get_option("server.address") or EVERY_ADDRESS)
+        if mistake := address_mistake(options.access, address):
+            sys.stderr.write(f"{mistake}\n")
+            os._exit(WRONG_SETTING)  # an exception would be logged, and another exit code
+        return address
+
+    guard = edge.middleware(options, bound, page)
     return {
         "script_path": SCRIPT,
         "lifespan": server.lifespan(options, sessions.forget_expired),

@@ -18,7 +18,8 @@ import uvicorn
 from uvicorn.protocols.http.flow_control import service_unavailable
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-PROBES = frozenset({"/healthz", "/livez", "/readyz"})  # of kubelets and load balancers: answered first, under any name
+from dashboard.access.routes import PROBES
+
 MOST_CONNECTIONS = 4096
 SESSION_DESCRIPTORS = 4  # its websocket, and three of Streamlit's event loop
 SPARE_DESCRIPTORS = 200  # files, pipes, inherited ones

@@ -14,7 +14,9 @@ from streamlit import runtime
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 
 from dashboard import service
+from dashboard.access.visitor import UNKNOWN_VISITOR, VISITOR_HEADER, Visitor
 from dashboard.analysis.assembly import Fleet
+from dashboard.config.access import AccessOptions, AccessRole
 from dashboard.errors import DashboardError
 from dashboard.fleet.formatting import iso
 from dashboard.store.packing import StoredSnapshot
@@ -29,6 +31,9 @@ TOO_LARGE, LENGTH_REQUIRED = 413, 411
 LONGEST_VALUE = 200  # characters of what a visitor typed or sent
 UNKNOWN = "unknown"  # outside of a server
 CLAIMS = {"forwarded_for": "X-Forwarded-For", "user": "X-Forwarded-User"}  # true only behind a proxy that sets them
+
+# The visitor of a page without a connection, such as one that was closed while it ran; tests set another one.
+outside = UNKNOWN_VISITOR
 
 
 def forget_expired() -> None:
@@ -116,7 +121,19 @@ def _content_length(scope: Scope) -> int:
     return int(length) if length.isdigit() else 0
 
 
-def visitor() -> Mapping[str, str]:
+def visitor() -> Visitor:
+    """Return who uses the page, as the gate found it when the page was opened."""
+    text = st.context.headers.get(VISITOR_HEADER)
+    return Visitor.from_header(text) if text is not None else outside
+
+
+def role() -> AccessRole | None:
+    """Return the role of who uses the page, by the options in force."""
+    options = service.options()
+    return visitor().role(options.access if options else AccessOptions())
+
+
+def claims() -> Mapping[str, str]:
     """Return the address of the connection, and the claims of its headers."""
     headers = st.context.headers
     claims = {key: headers[header] for key, header in CLAIMS.items() if header in headers}
@@ -126,7 +143,7 @@ def visitor() -> Mapping[str, str]:
 @contextmanager
 def recorded(action: str, who: Mapping[str, str] | None = None, **fields: Any) -> Iterator[dict[str, Any]]:
     """Log an action once it is done, or as refused; the body may add to `fields`, which name the object."""
-    line = {"audit": action, **(who or visitor())}
+    line = {"audit": action, **(who or claims())}
     try:
         yield fields
     except DashboardError as error:

@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from dashboard.config import Options
+from dashboard.config.access import AccessOptions
 from dashboard.web import edge, server
 from dashboard.web.edge import FIRST_SCRIPT, LOOK, with_first_paint
 from tests.serving import ask
@@ -170,7 +171,8 @@ def test_without_an_origin_only_reading_is_allowed(method: str, is_refused: int)
 
 @pytest.mark.parametrize(("host", "status"), [("localhost", 200), ("node-7:8501", 200), ("evil.example", 403)])
 def test_every_answer_has_the_security_headers_and_the_bound_name_is_allowed(host: str, status: int) -> None:
-    guard = edge.middleware(Options(), lambda: "Node-7", PAGE)
+    anybody = AccessOptions(allow_anonymous="viewer")
+    guard = edge.middleware(Options(access=anybody), lambda: "Node-7", PAGE)
     answer = ask(Starlette(routes=server.routes(), middleware=[guard]), "/metrics", headers={"host": host})
 
     assert answer.status_code == status

@@ -139,7 +139,7 @@ def _draw_snapshot(stored: StoredSnapshot) -> None:
     if is_writable:
         _draw_name(stored)
     with st.container(horizontal=True, gap="small"):
-        visitor = sessions.visitor()  # the file is made outside of the session
+        visitor = sessions.claims()  # the file is made outside of the session
 
         def export() -> bytes:
             with sessions.recorded("export", visitor, snapshot=stored.id, name=sidecar.name or UNNAMED):
@@ -264,7 +264,7 @@ def _import(
     Return the description of each snapshot by its id, and the files that were refused.
     """
     live, at = service.current(), service.now()
-    visitor = sessions.visitor()  # the page may be closed before the files are read
+    visitor = sessions.claims()  # the page may be closed before the files are read
     saved: dict[str, str] = {}
     try:
         contents = [File(each.name, each.getvalue()) for each in files]

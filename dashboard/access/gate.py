@@ -1,0 +1,200 @@
+"""The gate before all pages and routes: who a request is from, and whether the role of that visitor is enough."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from html import escape
+from ipaddress import ip_address
+from typing import NamedTuple
+
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from dashboard.access import tokens
+from dashboard.access.routes import AUTH, READING, WEBSOCKET, needed
+from dashboard.access.visitor import VISITOR_HEADER, Means, Visitor
+from dashboard.config.access import AccessOptions, AccessRole
+
+log = logging.getLogger(__name__)
+
+RECHECK_SECONDS = 15.0  # of an open websocket
+POLICY_VIOLATION = 1008  # code of a closed websocket
+UNAUTHORIZED, FORBIDDEN = 401, 403
+HOW_BY_PROGRAM = "send Authorization: Bearer with a token of access.tokens"
+LOOPBACK_NAME = "localhost"
+PAGE = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+    "<title>{title}</title><style>body{{font:15px/1.5 system-ui,sans-serif;color-scheme:light dark;margin:15vh auto;"
+    "max-width:34rem;padding:0 1rem}}h1{{font-size:1.4rem}}</style><h1>{title}</h1><p>{detail}</p></html>"
+)
+
+
+class Refusal(NamedTuple):
+    """Why a request is refused, and what to do. 401: nobody is known; 403: the role is not enough."""
+
+    status: int
+    detail: str
+
+
+def is_loopback(address: str) -> bool:
+    """Return whether only programs of this machine reach an address."""
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return address == LOOPBACK_NAME
+
+
+def address_mistake(access: AccessOptions, address: str) -> str:
+    """Return why the dashboard must not be served at an address, and what to do; empty where it may."""
+    if access.mode != "none" or access.allow_anonymous is not None or is_loopback(address):
+        return ""
+    return (
+        f"{address} is not loopback, and everybody who reaches it would be admin: set access.mode in fleet.yaml, or "
+        "access.allow_anonymous: viewer (FLEET_ACCESS__ALLOW_ANONYMOUS=viewer)."
+    )
+
+
+class Gate:
+    """ASGI middleware: lets a request pass to `app` in the name of a visitor, or refuses it."""
+
+    def __init__(self, app: ASGIApp, options: Callable[[], AccessOptions], address: str) -> None:
+        """Wrap `app`. `options` returns those in force, `address` is that of the server."""
+        self._app = app
+        self._options = options
+        self._is_local = is_loopback(address)
+        self._auth = Router([Route(f"{AUTH}session", self._session)])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse a request without the role that its route needs; pass others on with the header of their visitor."""
+        if scope["type"] not in {"http", "websocket"}:
+            await self._app(scope, receive, send)
+            return
+        request = HTTPConnection(scope)
+        role = needed(scope["path"], scope.get("method", WEBSOCKET))
+        found: Visitor | Refusal | None = None
+        if role is not None:
+            found = await self._visitor(request)
+            if isinstance(found, Visitor):
+                found = self._refusal(found, role) or found
+        if isinstance(found, Refusal):
+            await self._refuse(found, scope, receive, send)
+            return
+        passed = _with_visitor(scope, found)
+        if scope["path"].startswith(AUTH):
+            await self._auth(passed, receive, send)
+        elif scope["type"] == "websocket" and isinstance(found, Visitor):
+            await self._watched(found, passed, receive, send)
+        else:
+            await self._app(passed, receive, send)
+
+    async def _visitor(self, request: HTTPConnection) -> Visitor | Refusal:
+        """Return who a request is from: by its token, its session, the headers of a proxy, else anonymous."""
+        access, client = self._options(), _client(request)
+        token = tokens.bearer(request.headers.getlist("authorization"))
+        if token is not None:
+            entry = tokens.find_token(token, access.tokens, datetime.now(UTC).date())
+            if entry is None:
+                return Refusal(UNAUTHORIZED, "Unauthorized: the token is unknown or has expired.")
+            return tokens.token_visitor(entry, client)
+        if access.mode == "none":
+            everybody = access.allow_anonymous or (AccessRole.ADMIN if self._is_local else None)
+            if everybody is not None:
+                return Visitor("anonymous", Means.NOBODY, fixed=everybody, client=client)
+        return Refusal(UNAUTHORIZED, f"Unauthorized: sign in, or {HOW_BY_PROGRAM}.")
+
+    def _refusal(self, visitor: Visitor, role: AccessRole) -> Refusal | None:
+        """Return why the role of a visitor is not enough; None where it is."""
+        mine = visitor.role(self._options())
+        if mine is None:
+            return Refusal(FORBIDDEN, f"Forbidden: {visitor.name} has no role: see access.roles in fleet.yaml.")
+        if mine < role:
+            return Refusal(FORBIDDEN, f"Forbidden: this needs role {role.word}; yours is {mine.word}.")
+        return None
+
+    async def _refuse(self, refused: Refusal, scope: Scope, receive: Receive, send: Send) -> None:
+        response = _response(refused, Headers(scope=scope), scope.get("method", WEBSOCKET))
+        if scope["type"] == "http":
+            await response(scope, receive, send)
+        else:
+            await WebSocket(scope, receive, send).send_denial_response(response)
+
+    async def _watched(self, visitor: Visitor, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a websocket until its visitor is another one or may no longer have it: browsers connect again."""
+        ended = asyncio.Event()
+
+        async def watch() -> None:
+            try:
+                while True:
+                    await asyncio.sleep(RECHECK_SECONDS)
+                    if not await self._is_current(visitor, scope):
+                        break
+            except Exception:
+                log.exception("a websocket is closed: its visitor cannot be checked again")
+            ended.set()
+
+        async def receive_until_ended() -> Message:
+            if ended.is_set():
+                return {"type": "websocket.disconnect", "code": POLICY_VIOLATION}
+            message, end = asyncio.ensure_future(receive()), asyncio.ensure_future(ended.wait())
+            await asyncio.wait({message, end}, return_when=asyncio.FIRST_COMPLETED)
+            end.cancel()
+            if message.done():
+                return message.result()
+            message.cancel()
+            await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": "sign-in ended"})
+            return {"type": "websocket.disconnect", "code": POLICY_VIOLATION}
+
+        async def send_until_ended(message: Message) -> None:
+            if not ended.is_set():
+                await send(message)
+
+        watching = asyncio.create_task(watch())
+        try:
+            await self._app(scope, receive_until_ended, send_until_ended)
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+
+    async def _is_current(self, visitor: Visitor, scope: Scope) -> bool:
+        """Return whether the request of a websocket would be let in today, in the name of the same visitor."""
+        found = await self._visitor(HTTPConnection(scope))
+        role = needed(scope["path"], WEBSOCKET)
+        return found == visitor and (role is None or self._refusal(visitor, role) is None)
+
+    async def _session(self, request: Request) -> Response:
+        """Answer who the visitor is; pages ask regularly."""
+        visitor = Visitor.from_header(request.headers[VISITOR_HEADER])
+        role = visitor.role(self._options())
+        return JSONResponse({"name": visitor.name, "means": visitor.means, "role": role.word if role else None})
+
+
+def _client(request: HTTPConnection) -> str:
+    return request.client.host if request.client else ""
+
+
+def _with_visitor(scope: Scope, visitor: Visitor | None) -> Scope:
+    """Return a request with the header of its visitor; what the client sent under that name is dropped."""
+    name = VISITOR_HEADER.lower().encode()
+    headers = [each for each in scope["headers"] if each[0] != name]
+    if visitor is not None:
+        headers.append((name, visitor.to_header().encode("ascii")))
+    return {**scope, "headers": headers}
+
+
+def _response(refused: Refusal, headers: Headers, method: str) -> Response:
+    """Return the answer to a refused request: a page for a browser that asks for one, else JSON."""
+    extra = {"Cache-Control": "no-store"}
+    if refused.status == UNAUTHORIZED:
+        extra["WWW-Authenticate"] = "Bearer"
+    if method in READING and "text/html" in headers.get("accept", ""):
+        title, _, rest = refused.detail.partition(": ")
+        detail = f"{rest[:1].upper()}{rest[1:]}"
+        return HTMLResponse(PAGE.format(title=title, detail=escape(detail)), refused.status, extra)
+    return JSONResponse({"detail": refused.detail}, refused.status, extra)

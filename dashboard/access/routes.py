@@ -1,0 +1,51 @@
+"""Which role each route needs: the table of the gate, from which SECURITY.md's is written."""
+
+from typing import NamedTuple
+
+from dashboard.config.access import AccessRole
+
+PROBES = frozenset(
+    {"/healthz", "/livez", "/readyz"}
+)  # of kubelets and load balancers: answered first, under any name, and open
+AUTH = "/auth/"  # answered by the gate itself: sign-in and sign-out
+STREAMLIT = "/_stcore/"
+READING = frozenset({"GET", "HEAD"})
+WEBSOCKET = "WEBSOCKET"  # in place of a method
+ANY = "*"  # ends a pattern: any rest of the path
+
+
+class RouteRole(NamedTuple):
+    """The lowest role for some methods of the paths of a pattern; None: open to everybody."""
+
+    pattern: str
+    methods: frozenset[str]
+    role: AccessRole | None
+    what: str
+
+    def is_of(self, path: str, method: str) -> bool:
+        """Return whether a request is one of these; `server.baseUrlPath` may be before Streamlit's own paths."""
+        path = path[max(0, path.find(STREAMLIT)) :]
+        is_path = path.startswith(self.pattern[:-1]) if self.pattern.endswith(ANY) else path == self.pattern
+        return is_path and method in self.methods
+
+
+# The first one that fits counts.
+TABLE = (
+    *(RouteRole(path, READING, None, "probe") for path in sorted(PROBES)),
+    RouteRole("/auth/token", frozenset({"POST"}), None, "session of a token"),
+    RouteRole("/auth/logout", frozenset({"POST"}), None, "sign-out"),
+    RouteRole("/auth/session", READING, AccessRole.VIEWER, "name, role and end of the session"),
+    RouteRole("/metrics", READING, AccessRole.VIEWER, "metrics of Prometheus"),
+    RouteRole("/api/*", READING, AccessRole.VIEWER, "JSON documents"),
+    RouteRole("/mcp", frozenset({"GET", "POST", "DELETE"}), AccessRole.VIEWER, "tools of agents, read-only"),
+    RouteRole(f"{STREAMLIT}stream", frozenset({WEBSOCKET}), AccessRole.VIEWER, "pages; actions need a role each"),
+    RouteRole(f"{STREAMLIT}upload_file/*", frozenset({"PUT", "DELETE"}), AccessRole.VIEWER, "uploads of a form"),
+    RouteRole("/*", READING, AccessRole.VIEWER, "pages, scripts, styles, downloads"),
+)
+OTHERS = AccessRole.ADMIN  # no route has other methods
+
+
+def needed(path: str, method: str) -> AccessRole | None:
+    """Return the lowest role for a request; None: it is open."""
+    found = next((each for each in TABLE if each.is_of(path, method)), None)
+    return found.role if found is not None else OTHERS

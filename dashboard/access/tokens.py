@@ -1,0 +1,40 @@
+"""Bearer tokens of programs."""
+
+import hmac
+from collections.abc import Sequence
+from datetime import date
+from hashlib import sha256
+
+from dashboard.access.visitor import Means, Visitor
+from dashboard.config.access import TokenOptions
+
+SCHEME = "bearer"
+PREFIX = "fleet_"  # scanners for secrets find tokens by it
+
+
+def bearer(authorizations: Sequence[str]) -> str | None:
+    """Return the token of Authorization headers; empty for a malformed or doubled one, None without one.
+
+    Proxies pass signed tokens (JWT) of their own, which have dots: these are none of ours.
+    """
+    found = [each.partition(" ")[2].strip() for each in authorizations if each.lower().partition(" ")[0] == SCHEME]
+    if len(found) == 1 and "." in found[0]:
+        return None
+    return None if not found else found[0] if len(found) == 1 else ""
+
+
+def find_token(text: str, tokens: Sequence[TokenOptions], today: date) -> TokenOptions | None:
+    """Return the valid token that a text is; the time of a comparison does not depend on it."""
+    digest = sha256(text.encode(errors="replace")).hexdigest()
+    equal = [each for each in tokens if hmac.compare_digest(each.sha256, digest)]
+    return next((each for each in equal if is_valid(each, today)), None)
+
+
+def is_valid(token: TokenOptions, today: date) -> bool:
+    """Return whether a token has not expired; it is valid on its last day (UTC)."""
+    return token.expires is None or today <= token.expires
+
+
+def token_visitor(token: TokenOptions, client: str) -> Visitor:
+    """Return the visitor whom a token stands for."""
+    return Visitor(token.name, Means.BEARER, fixed=token.role, client=client)
