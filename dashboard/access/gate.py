@@ -16,9 +16,9 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from dashboard.access import tokens
+from dashboard.access import proxy, tokens
 from dashboard.access.routes import AUTH, READING, WEBSOCKET, needed
-from dashboard.access.visitor import VISITOR_HEADER, Means, Visitor
+from dashboard.access.visitor import VISITOR_HEADER, Means, NotSignedInError, Visitor
 from dashboard.config.access import AccessOptions, AccessRole
 
 log = logging.getLogger(__name__)
@@ -95,13 +95,19 @@ class Gate:
 
     async def _visitor(self, request: HTTPConnection) -> Visitor | Refusal:
         """Return who a request is from: by its token, its session, the headers of a proxy, else anonymous."""
-        access, client = self._options(), _client(request)
+        access, peer = self._options(), proxy.peer_of(request.scope)
+        client = proxy.client_of(peer, request.headers, access)
         token = tokens.bearer(request.headers.getlist("authorization"))
         if token is not None:
             entry = tokens.find_token(token, access.tokens, datetime.now(UTC).date())
             if entry is None:
                 return Refusal(UNAUTHORIZED, "Unauthorized: the token is unknown or has expired.")
             return tokens.token_visitor(entry, client)
+        if access.mode == "proxy":
+            try:
+                return await proxy.visitor_of(peer, request.headers, access)
+            except NotSignedInError as error:
+                return Refusal(UNAUTHORIZED, f"Unauthorized: {error} Programs {HOW_BY_PROGRAM}.")
         if access.mode == "none":
             everybody = access.allow_anonymous or (AccessRole.ADMIN if self._is_local else None)
             if everybody is not None:
@@ -175,14 +181,10 @@ class Gate:
         return JSONResponse({"name": visitor.name, "means": visitor.means, "role": role.word if role else None})
 
 
-def _client(request: HTTPConnection) -> str:
-    return request.client.host if request.client else ""
-
-
 def _with_visitor(scope: Scope, visitor: Visitor | None) -> Scope:
     """Return a request with the header of its visitor; what the client sent under that name is dropped."""
     name = VISITOR_HEADER.lower().encode()
-    headers = [each for each in scope["headers"] if each[0] != name]
+    headers = [each for each in proxy.without_underscores(scope["headers"]) if each[0] != name]
     if visitor is not None:
         headers.append((name, visitor.to_header().encode("ascii")))
     return {**scope, "headers": headers}

@@ -25,7 +25,8 @@ def peer_of(scope: Scope) -> str | None:
 
     Of a TCP connection that is closed already the server knows no address: only its own socket shows that it is unix.
     """
-    if (scope.get("server") or ("", 0))[1] is None:
+    place, port = scope.get("server") or ("", 0)
+    if port is None and place.startswith("/"):
         return None
     return scope["client"][0] if scope.get("client") else ""
 

@@ -159,8 +159,8 @@ def test_a_browser_gets_a_page_and_a_program_json() -> None:
 
     assert (page.status_code, document.status_code) == (401, 401)
     assert page.headers["content-type"].startswith("text/html")
-    assert "<h1>Unauthorized</h1><p>Sign in" in page.text
-    assert document.json()["detail"].startswith("Unauthorized: sign in")
+    assert "<h1>Unauthorized</h1><p>127.0.0.1 is not in access.trusted_proxies." in page.text
+    assert document.json()["detail"].endswith("Programs send Authorization: Bearer with a token of access.tokens.")
     assert page.headers["cache-control"] == document.headers["cache-control"] == "no-store"
 
 

@@ -2,12 +2,18 @@
 
 import asyncio
 
+import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.applications import Starlette
 from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from dashboard.access import proxy
+from dashboard.access.gate import Gate
 from dashboard.access.visitor import Means, NotSignedInError, Visitor
 from dashboard.config.access import AccessOptions, AccessRole
 
@@ -15,6 +21,7 @@ PROXY, VISITOR = "10.0.0.1", "192.0.2.7"
 ROLES = {"admin": ["sre"], "viewer": ["*"]}
 ACCESS = AccessOptions.model_validate({"mode": "proxy", "trusted_proxies": ["10.0.0.0/24", "fd00::/8"], "roles": ROLES})
 SOCKET = AccessOptions.model_validate({"mode": "proxy", "trusted_proxies": ["unix"], "roles": ROLES})
+NAMED = AccessOptions.model_validate({**ACCESS.model_dump(), "roles": {"admin": ["sre"]}})
 USER, GROUPS = ("X-Forwarded-User", "ann@example.com"), ("X-Forwarded-Groups", "sre, ml")
 addresses = st.ip_addresses().map(str)
 
@@ -154,3 +161,46 @@ def test_https_is_that_of_the_server_or_of_a_trusted_proxy(
     scope = {"type": "http", "scheme": scheme, "server": server, "client": client}
 
     assert proxy.is_https({**scope, "headers": [(b"x-forwarded-proto", said.encode())]}, access) is expected
+
+
+def asked(*pairs: tuple[str, str], peer: str = PROXY) -> httpx2.Response:
+    """Ask an app behind the gate, which answers with the headers that it got."""
+
+    async def repeat(request: Request) -> Response:
+        return JSONResponse([*map(list, request.headers.items())])
+
+    async def answered() -> httpx2.Response:
+        app = Gate(Starlette(routes=[Route("/api/v1/fleet", repeat)]), lambda: NAMED, "0.0.0.0")
+        transport = httpx2.ASGITransport(app, client=(peer, 1))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return await client.get("/api/v1/fleet", headers=[*pairs])
+
+    return asyncio.run(answered())
+
+
+def test_the_gate_passes_the_visitor_on_and_no_header_that_could_be_read_as_another() -> None:
+    forged = [("X-Fleet-Visitor", "{}"), ("x_fleet_visitor", "{}"), ("X_Forwarded_User", "root")]
+    answer = asked(USER, GROUPS, ("X-Forwarded-For", VISITOR), *forged)
+    found = [value for name, value in answer.json() if name.replace("_", "-") == "x-fleet-visitor"]
+
+    assert [Visitor.from_header(each) for each in found] == [
+        Visitor("ann@example.com", Means.PROXY, frozenset({"sre", "ml"}), client=VISITOR)
+    ]
+    assert "root" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("pairs", "peer", "status", "detail"),
+    [
+        ([USER, GROUPS], VISITOR, 401, f"Unauthorized: {VISITOR} is not in access.trusted_proxies."),
+        ([], PROXY, 401, "Unauthorized: The proxy sent no header x-forwarded-user."),
+        ([USER, USER, GROUPS], PROXY, 401, "Unauthorized: Header x-forwarded-user was sent twice."),
+        ([USER], PROXY, 403, "Forbidden: ann@example.com has no role"),
+        ([USER, (GROUPS[0], "sre ml")], PROXY, 403, "Forbidden: ann@example.com has no role"),
+    ],
+)
+def test_the_gate_answers_why_nobody_gets_in(pairs: list[tuple[str, str]], peer: str, status: int, detail: str) -> None:
+    answer = asked(*pairs, peer=peer)
+
+    assert answer.status_code == status
+    assert answer.json()["detail"].startswith(detail)
