@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from joserfc import jws, jwt
@@ -33,9 +34,10 @@ log = logging.getLogger(__name__)
 class PublishedKeys:
     """The keys that a URL publishes. A token with an unknown key waits for a new read, others never wait."""
 
-    def __init__(self, url: str, clock: Callable[[], float] = time.monotonic) -> None:
-        """Read nothing yet. `clock` gives seconds."""
+    def __init__(self, url: str, clock: Callable[[], float] = time.monotonic, ca_file: Path | None = None) -> None:
+        """Read nothing yet. `clock` gives seconds; `ca_file` has the trusted certificates."""
         self.url = url
+        self._ca_file = ca_file
         self._clock = clock
         self._keys = KeySet([])
         self._read_at = self._tried_at = float("-inf")
@@ -58,7 +60,9 @@ class PublishedKeys:
     async def _read(self) -> None:
         try:
             async with Client(connections=1, max_answer_bytes=MAX_BYTES, max_headers=MAX_HEADERS) as client:
-                answer = await client.fetch(endpoint_of(self.url), FETCH_SECONDS, limit=MAX_BYTES)
+                answer = await client.fetch(
+                    endpoint_of(self.url), FETCH_SECONDS, limit=MAX_BYTES, ca_file=self._ca_file
+                )
             if answer.failure is not None:
                 log.warning("Keys of signed tokens: %s", answer.failure.detail)
                 return

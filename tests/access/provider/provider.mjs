@@ -39,7 +39,7 @@ function makeProvider() {
     clients: [
       {
         client_id: "fleet",
-        client_secret: "secret of tests",
+        client_secret: "secret-of-tests",
         grant_types: ["authorization_code", "refresh_token"],
         redirect_uris: [`${client}/auth/callback`],
         post_logout_redirect_uris: [`${client}/auth/signed-out`],
@@ -53,7 +53,15 @@ function makeProvider() {
     loadExistingGrant,
     pkce: { required: () => true },
     rotateRefreshToken: true,
-    ttl: { AccessToken: 600, AuthorizationCode: 60, Grant: 86400, IdToken: 600, Interaction: 600, RefreshToken: 86400, Session: 86400 },
+    ttl: {
+      AccessToken: 600,
+      AuthorizationCode: 60,
+      Grant: 86400,
+      IdToken: 600,
+      Interaction: 3600,
+      RefreshToken: 86400,
+      Session: 86400,
+    },
   });
   provider.on("server_error", (_context, error) => console.error(error));
 }
