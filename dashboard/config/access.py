@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from dashboard.config import sources
-from dashboard.config.address import service_url
+from dashboard.config.address import page_url, service_url
 from dashboard.config.rules import Name, Part
 
 EVERYBODY = "*"  # in `roles`: everybody who signed in
@@ -112,7 +112,7 @@ class OidcOptions(Part):
     name_claim: Claim = "email"
     groups_claim: Claim = "groups"
     refresh_seconds: Annotated[float, Field(ge=30, le=sources.DAY_SECONDS)] = 900
-    url: WebUrl | None = None  # of this dashboard, behind a proxy that hides it
+    url: Annotated[str, AfterValidator(page_url)] | None = None  # of this dashboard, behind a proxy that hides it
     ca_file: sources.PathFromFile | None = None
 
     @model_validator(mode="after")

@@ -67,6 +67,14 @@ def service_url(text: str) -> str:
     return f"{replica_id(f'{scheme}://{authority}')}{slash}{path}{mark}{query}"
 
 
+def page_url(text: str) -> str:
+    """Return a URL for browsers: without a final slash, and without the default port. Raise ValueError as above."""
+    url = replica_id(text)
+    scheme, _, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}://{authority.removesuffix(f':{DEFAULT_PORTS[scheme]}')}{slash}{path}"
+
+
 def shown(text: str) -> str:
     """Return an address as it may be shown when it is no id: without credentials, query, control characters, length."""
     before_query = re.split(r"[?#]", text.strip(), maxsplit=1)

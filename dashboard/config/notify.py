@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from dashboard.config.address import DEFAULT_PORTS, replica_id, service_url
+from dashboard.config.address import page_url, replica_id, service_url
 from dashboard.config.rules import Name, Part
 from dashboard.config.sources import PathFromFile, PrometheusAuthorization
 from dashboard.rules.findings import Severity
@@ -21,14 +21,6 @@ def _hidden_url(text: SecretStr) -> SecretStr:
         return SecretStr(service_url(text.get_secret_value()))
     except ValueError:
         raise ValueError("not a URL; write https://host/path, or set url_env or url_file instead") from None
-
-
-def _page_url(text: str) -> str:
-    """Return a URL for browsers: without a final slash, and without the default port."""
-    url = replica_id(text)
-    scheme, _, rest = url.partition("://")
-    authority, slash, path = rest.partition("/")
-    return f"{scheme}://{authority.removesuffix(f':{DEFAULT_PORTS[scheme]}')}{slash}{path}"
 
 
 class AlertmanagerOptions(Part):
@@ -106,8 +98,8 @@ class NotifyOptions(Part):
 
     alertmanagers: tuple[AlertmanagerOptions, ...] = ()
     webhooks: Annotated[tuple[WebhookOptions, ...], AfterValidator(_with_different_labels)] = ()
-    external_url: Annotated[str, AfterValidator(_page_url)] | None = None
-    docs_url: Annotated[str, AfterValidator(_page_url)] | None = None
+    external_url: Annotated[str, AfterValidator(page_url)] | None = None
+    docs_url: Annotated[str, AfterValidator(page_url)] | None = None
     resend_seconds: Annotated[float, Field(ge=5, le=3600)] = 60
 
     @property
