@@ -90,7 +90,8 @@ def without_underscores(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes,
 async def visitor_of(peer: str | None, headers: Headers, access: AccessOptions) -> Visitor:
     """Return who the proxy says that a request is from; raise NotSignedInError."""
     if not is_trusted(peer, access.trusted_proxies):
-        raise NotSignedInError(f"{peer or 'The peer'} is not in access.trusted_proxies. Use the address of the proxy.")
+        where = UNIX if peer is None else peer or "The peer"
+        raise NotSignedInError(f"{where} is not in access.trusted_proxies. Use the address of the proxy.")
     if access.proxy.jwt is None:
         name = _needed(headers, access.proxy.user_header)
         groups = _text(headers, access.proxy.groups_header).split(",")

@@ -36,17 +36,28 @@ DEMO_PROBE_TIMEOUT_SECONDS = 2  # one slow replica must not delay the first page
 RESTART_TEXT = re.compile(r"(?P<address>127(?:\.\d{1,3}){3}):(?P<seconds>\d{1,6}):(?P<changes>.+)")
 
 PortOption = Annotated[int, typer.Option(help="Port of the dashboard.", min=1, max=65535)]
-AddressOption = Annotated[str, typer.Option(help="Address to bind. There is no login.")]
+AddressOption = Annotated[str, typer.Option(help="Address to bind. One that others reach needs the option access.")]
 
 
-def serve(config: ConfigOption = None, port: PortOption = PORT, address: AddressOption = ADDRESS) -> None:
+def serve(
+    config: ConfigOption = None,
+    port: PortOption = PORT,
+    address: AddressOption = ADDRESS,
+    socket: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Unix socket to bind, in place of address and port. Its group may connect."),
+    ] = None,
+) -> None:
     """Show the fleet of fleet.yaml in the browser."""
     options = options_of(config)
     if not options.has_target_sources:
         say(f"No targets configured: list replicas in {options.file}, under one of: {', '.join(TARGET_SOURCES)}.")
-    _need(address, port)
-    say(f"Dashboard on {_url(address, port)} (Ctrl-C to stop)")
-    raise typer.Exit(launch.serve(address, port, config))
+    if socket is None:
+        _need(address, port)
+    elif mistake := launch.socket_mistake(socket):
+        fail(f"exit {FAILED}: --socket: {mistake}")
+    say(f"Dashboard on {socket or _url(address, port)} (Ctrl-C to stop)")
+    raise typer.Exit(launch.serve(ADDRESS if socket else address, port, config, socket))
 
 
 def demo(

@@ -48,8 +48,42 @@ def is_free(address: str, port: int) -> bool:
     return True
 
 
-def serve(address: str, port: int, config: Path | None) -> int:
-    """Serve the pages in this process until a signal; return the exit code."""
+def socket_mistake(path: Path) -> str:
+    """Return why a unix socket cannot be bound; empty where it can. One that nobody listens on is replaced."""
+    if not path.parent.is_dir():
+        return f"{path}: no folder {path.parent}."
+    if os.path.lexists(path) and not path.is_socket():
+        return f"{path} exists and is no socket; choose another path."
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path.absolute()))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return ""
+        except OSError as error:  # also for a path that is too long
+            return f"{path}: {error.strerror or error}."
+    return f"{path} is in use; choose another path."
+
+
+@contextmanager
+def _listening(path: Path | None) -> Iterator[list[socket.socket] | None]:
+    """Bind a unix socket that its owner and its group may open, and delete it afterwards. None: there is none."""
+    if path is None:
+        yield None
+        return
+    path.unlink(missing_ok=True)
+    listener, mask = socket.socket(socket.AF_UNIX), os.umask(0o117)
+    try:
+        listener.bind(str(path))
+    finally:
+        os.umask(mask)
+    try:
+        yield [listener]
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def serve(address: str, port: int, config: Path | None, unix: Path | None = None) -> int:
+    """Serve the pages in this process until a signal; return the exit code. With a path on that unix socket only."""
     os.environ.update(environment(config))
     # Imported here: other commands do not need them, and the app reads the environment.
     import streamlit as st  # noqa: PLC0415
@@ -82,14 +116,14 @@ def serve(address: str, port: int, config: Path | None) -> int:
         ws_ping_timeout=PING_SECONDS,
         ssl_certfile=st.get_option("server.sslCertFile"),
         ssl_keyfile=st.get_option("server.sslKeyFile"),
-        proxy_headers=False,  # the audit log has the peer and the claims of a proxy apart
+        proxy_headers=False,  # the gate decides whose headers count
         timeout_graceful_shutdown=CLOSE_SECONDS,
         log_level="warning",
         access_log=False,
         server_header=False,
     )
-    with _until_signal(service.reload):
-        Server(settings, STOP_SECONDS).run()
+    with _until_signal(service.reload), _listening(unix.absolute() if unix else None) as sockets:
+        Server(settings, STOP_SECONDS).run(sockets)
     return 0
 
 
