@@ -41,9 +41,11 @@ def exported(demo_fleet: Fleet) -> Iterator[set[str]]:
     service.stop()
 
 
-def test_prometheus_accepts_the_rules_and_the_configuration_that_loads_them() -> None:
+def test_prometheus_accepts_the_rules_and_the_configuration_that_loads_them(tmp_path: Path) -> None:
     assert f"{len(ALERTS)} rules found" in promtool("check", "rules", "--lint=all", "--lint-fatal", FILE)
-    assert "1 rule files found" in promtool("check", "config", DEPLOY / "prometheus" / "prometheus.yaml")
+    copy = shutil.copytree(DEPLOY / "prometheus", tmp_path / "prometheus")
+    (copy / "token").write_text("fleet_token")  # a user writes it
+    assert "1 rule files found" in promtool("check", "config", copy / "prometheus.yaml")
 
 
 def test_alerts_fire_when_their_tests_say_so_and_each_has_a_test() -> None:

@@ -52,11 +52,12 @@ def test_the_compose_file_has_the_same_limits_and_its_files() -> None:
     assert (dashboard["read_only"], dashboard["cap_drop"]) == (True, ["ALL"])
     assert (ROOT / dashboard["build"]["dockerfile"]).samefile(FILE)
     mounted = [each.split(":") for each in services["prometheus"]["volumes"]]
-    assert [own for own, *_ in mounted if not (FILE.parent / own).is_file()] == []
+    assert [own for own, *_ in mounted if not (FILE.parent / own).is_file()] == ["./prometheus/token"]
     (configuration,) = (FILE.parent / own for own, inside, _ in mounted if inside.endswith("/prometheus.yml"))
-    folder = Path("/etc/prometheus")
-    loaded = {str(folder / each) for each in yaml.safe_load(configuration.read_text())["rule_files"]}
-    assert loaded < {inside for _, inside, _ in mounted}
+    folder, options = Path("/etc/prometheus"), yaml.safe_load(configuration.read_text())
+    (job,) = options["scrape_configs"]
+    named = [*options["rule_files"], job["authorization"]["credentials_file"]]
+    assert {str(folder / each) for each in named} < {inside for _, inside, _ in mounted}
 
 
 @pytest.mark.deploy
@@ -89,7 +90,9 @@ def _install(folder: Path) -> None:
             subprocess.run(["/bin/sh", "-c", command], check=True)
     for name in ("etc/fleet", "var/lib/fleet", "tmp"):
         (folder / name).mkdir(parents=True)
-    (folder / "etc/fleet/fleet.yaml").write_text("name: container\ntargets: [127.0.0.1:1]\n")
+    (folder / "etc/fleet/fleet.yaml").write_text(
+        "name: container\ntargets: [127.0.0.1:1]\naccess: {allow_anonymous: viewer}\n"
+    )
     subprocess.run(["chmod", "-R", "a-w,a+rX", str(folder)], check=True)
     for name in ("var/lib/fleet", "tmp"):
         (folder / name).chmod(0o777)

@@ -1,4 +1,4 @@
-"""The proxy configuration of docs/deployment.md in nginx: page, websocket, audit log, errors for other host names."""
+"""The proxy configuration of docs/access.md in nginx: sign-in, page, websocket, roles, tokens, and forged headers."""
 
 import json
 import os
@@ -6,22 +6,30 @@ import select
 import shutil
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+import yaml
 from playwright.sync_api import expect
+from websockets.sync.client import connect
 
 from dashboard.web import launch
 from tests.browser import chromium, settle
 from tests.docs_pages import code_blocks, docs_page
-from tests.serving import free_port, started, wait_until_healthy
+from tests.serving import free_port, started, wait_for, wait_until_healthy
+from tests.sources.polling.hostile import Exchange, HostileServer
 
 NAME, OTHER = "fleet.example.com", "other.example.com"
-USER, WORD = "ann", "word"
+USER = "ann@example.com"
+GROUPS = {USER: "sre,ml", "bob@example.com": "ml", "eve@example.com": ""}  # at the provider
+COOKIE = "_oauth2_proxy"
+TOKEN = "fleet_0123456789"
 PATIENCE_SECONDS = 30
 NGINX = """
 daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log;
@@ -30,30 +38,52 @@ http {{
     access_log off;
     client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
     uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
-    server {{
-        listen 127.0.0.1:{port};
-{location}
-    }}
+{server}
 }}
 """
 
 
 def block(language: str) -> str:
-    """The code block of a language on the page."""
-    (found,) = code_blocks(docs_page("deployment"), language)
+    """The code block of the page that is about nginx."""
+    (found,) = [
+        each for each in code_blocks(docs_page("access"), language) if NAME in each and "mode: oidc" not in each
+    ]
     return found
 
 
 @contextmanager
-def nginx(folder: Path, upstream: int) -> Iterator[int]:
-    """Start nginx with the location of the page, with a different port and another password file."""
-    location = block("nginx")
-    for ours, tested in (("127.0.0.1:8501", f"127.0.0.1:{upstream}"), ("/etc/nginx/", f"{folder}/")):
-        assert location.count(ours) == 1
-        location = location.replace(ours, tested)
-    port = free_port()
-    (folder / "fleet.htpasswd").write_text(f"{USER}:{{PLAIN}}{WORD}\n")
-    (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port, location=location))
+def oauth2_proxy() -> Iterator[int]:
+    """Answer as oauth2-proxy does: a cookie is a sign-in, and its value the e-mail address; yield the port."""
+
+    async def check(exchange: Exchange) -> None:
+        email = exchange.asked.headers.get("cookie", "").partition(f"{COOKIE}=")[2].partition(";")[0]
+        if email in GROUPS:
+            groups = [f"X-Auth-Request-Groups: {GROUPS[email]}"] if GROUPS[email] else []
+            await exchange.reply(b"", 202, [f"X-Auth-Request-Email: {email}", *groups])
+        else:
+            await exchange.reply(b"Unauthorized", 401)
+
+    async def sign_in(exchange: Exchange) -> None:
+        back = exchange.asked.headers["x-auth-request-redirect"]
+        await exchange.reply(b"", 302, [f"Location: {back}", f"Set-Cookie: {COOKIE}={USER}; Path=/; HttpOnly"])
+
+    with HostileServer() as server:
+        server.routes.update({"/oauth2/auth": check, "/oauth2/start": sign_in})
+        yield server.port
+
+
+@contextmanager
+def nginx(folder: Path, upstream: str, sign_in: int) -> Iterator[int]:
+    """Start nginx with the server of the page, with other ports, and without TLS."""
+    server, port = block("nginx"), free_port()
+    for ours, tested, times in (
+        ("listen 443 ssl;", f"listen 127.0.0.1:{port};", 1),
+        ("http://127.0.0.1:8501", upstream, 2),
+        ("http://127.0.0.1:4180", f"http://127.0.0.1:{sign_in}", 2),
+    ):
+        assert server.count(ours) == times
+        server = server.replace(ours, tested)
+    (folder / "nginx.conf").write_text(NGINX.format(folder=folder, server=server))
     program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
     assert program, "nginx is missing: tests/tools/install-debian nginx=nginx-light installs it"
     with started([program, "-p", str(folder), "-e", f"{folder}/error.log", "-c", f"{folder}/nginx.conf"]) as process:
@@ -65,10 +95,20 @@ def nginx(folder: Path, upstream: int) -> Iterator[int]:
         yield port
 
 
+def options(**access: Any) -> str:
+    """The options of the page, and a token."""
+    found = yaml.safe_load(block("yaml"))
+    found["access"] |= {
+        "tokens": [{"name": "ci", "role": "viewer", "sha256": sha256(TOKEN.encode()).hexdigest()}],
+        **access,
+    }
+    return yaml.safe_dump({**found, "targets": ["127.0.0.1:9"]})
+
+
 @contextmanager
-def dashboard(folder: Path, options: str) -> Iterator[tuple[int, subprocess.Popen[str]]]:
+def dashboard(folder: Path, text: str) -> Iterator[tuple[int, subprocess.Popen[str]]]:
     """Serve an empty fleet with these options."""
-    (folder / "fleet.yaml").write_text(options)
+    (folder / "fleet.yaml").write_text(text)
     port = free_port()
     environment = launch.environment(folder / "fleet.yaml")
     with started(launch.server_command("127.0.0.1", port), environment=environment) as process:
@@ -86,33 +126,80 @@ def logged(process: subprocess.Popen[str], mark: str) -> str:
     return found[0]
 
 
+def session(url: str, headers: dict[str, str], peer: str = "127.0.0.1", path: str = "/auth/session") -> httpx2.Response:
+    """Ask for the name and the role of the visitor, from an address of this machine."""
+    with httpx2.Client(transport=httpx2.HTTPTransport(local_address=peer), timeout=30) as client:
+        return client.get(f"{url}{path}", headers=headers)
+
+
 @pytest.mark.browser
-def test_the_proxy_of_the_docs_serves_the_page_logs_the_user_and_refuses_other_names(tmp_path: Path) -> None:
-    option = f"set {block('yaml').partition('  ')[0]} in fleet.yaml (FLEET_ALLOWED_HOSTS={NAME}) and restart"
+def test_the_proxy_of_the_docs_signs_in_serves_the_page_and_refuses_other_names(tmp_path: Path) -> None:
+    option = f"set allowed_hosts: [{NAME}] in fleet.yaml (FLEET_ALLOWED_HOSTS={NAME}) and restart"
     sentence = f"Host {NAME} is not allowed. If {NAME} is a name of this dashboard, {option}."
     assert sentence in " ".join(docs_page("deployment").split())
     with (
-        dashboard(tmp_path, block("yaml") + "targets: ['127.0.0.1:9']\n") as (upstream, process),
-        nginx(tmp_path, upstream) as port,
+        dashboard(tmp_path, options()) as (upstream, process),
+        oauth2_proxy() as sign_in,
+        nginx(tmp_path, f"http://127.0.0.1:{upstream}", sign_in) as port,
         chromium(f"--host-resolver-rules=MAP {NAME} 127.0.0.1") as browser,
     ):
-        url = f"http://{NAME}:{port}"
-        local = f"http://127.0.0.1:{port}"
-        assert httpx2.get(local, trust_env=False).status_code == 401
-        refused = httpx2.get(local, headers={"Host": OTHER}, auth=(USER, WORD), trust_env=False, timeout=30)
+        refused = session(f"http://127.0.0.1:{port}", {"Host": OTHER, "Cookie": f"{COOKIE}={USER}"})
         other = sentence.replace(NAME, OTHER)
         assert (refused.status_code, refused.text) == (403, f"{other}\n")
         assert logged(process, "403") == f"403: {other}"
-        page = browser.new_page(http_credentials={"username": USER, "password": WORD})
+        page = browser.new_page()
         sockets: list[str] = []
         page.on("websocket", lambda opened: sockets.append(opened.url))
-        page.goto(url)
+        page.goto(f"http://{NAME}:{port}/findings?search=rt&pool=a")
         settle(page)
+        assert page.url == f"http://{NAME}:{port}/findings?search=rt&pool=a"
         assert sockets == [f"ws://{NAME}:{port}/_stcore/stream"]
         page.get_by_role("button", name="Share").click()
         page.get_by_role("button", name="Save snapshot").click()
         expect(page.get_by_text("Saved as")).to_be_visible()
-        entry: dict[str, Any] = json.loads(logged(process, '"audit"'))
+        assert json.loads(logged(process, '"audit": "save"'))["snapshot"]
 
-    line = (entry["audit"], entry["remote"], entry["forwarded_for"], entry["user"])
-    assert line == ("save", "127.0.0.1", "127.0.0.1", USER)
+
+def test_only_what_the_proxy_says_counts(tmp_path: Path) -> None:
+    forged = {"X-Forwarded-User": "root", "X-Forwarded-Groups": "sre", "X_Forwarded_User": "root"}
+    with (
+        dashboard(tmp_path, options()) as (upstream, _),
+        oauth2_proxy() as sign_in,
+        nginx(tmp_path, f"http://127.0.0.1:{upstream}", sign_in) as port,
+    ):
+        proxy, direct = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{upstream}"
+        assert session(proxy, forged, path="/compare?pool=a&cell=b").headers["location"] == "/compare?pool=a&cell=b"
+        found = {each: session(proxy, {**forged, "Cookie": f"{COOKIE}={each}"}).json() for each in GROUPS}
+        assert {name: (each["name"], each["role"]) for name, each in found.items()} == {
+            USER: (USER, "admin"),
+            "bob@example.com": ("bob@example.com", "viewer"),
+            "eve@example.com": ("eve@example.com", "viewer"),
+        }
+        untrusted = session(direct, forged, peer="127.0.0.2")
+        assert untrusted.status_code == 401
+        assert "127.0.0.2 is not in access.trusted_proxies" in untrusted.json()["detail"]
+        program, document = {"Authorization": f"Bearer {TOKEN}"}, "/api/v1/fleet"
+        assert session(proxy, {**program, **forged}, path=document).status_code == 200
+        assert session(proxy, forged, path=document).status_code == 401
+        assert session(proxy, {**forged, "Cookie": f"{COOKIE}={USER}"}, path="/metrics").status_code == 401
+
+
+def test_behind_a_unix_socket(tmp_path: Path) -> None:
+    (tmp_path / "fleet.yaml").write_text(options(trusted_proxies=["unix"]))
+    place = tmp_path / "fleet.sock"
+    command = [sys.executable, "-m", "dashboard", "serve", "--config", f"{tmp_path}/fleet.yaml", "--socket", str(place)]
+    with (
+        started(command),
+        oauth2_proxy() as sign_in,
+        nginx(tmp_path, f"http://unix:{place}:", sign_in) as port,
+    ):
+        cookie = {"Cookie": f"{COOKIE}={USER}"}
+        wait_for(lambda: session(f"http://127.0.0.1:{port}", cookie).is_success)
+        assert session(f"http://127.0.0.1:{port}", cookie).json()["name"] == USER
+        url = f"127.0.0.1:{port}"
+        sent: dict[str, Any] = {"origin": f"http://{url}", "additional_headers": cookie, "proxy": None}
+        with connect(f"ws://{url}/_stcore/stream", **sent) as websocket:
+            assert websocket.response is not None
+            assert websocket.response.status_code == 101
+        assert session(f"http://{url}", {}, path="/_stcore/stream").status_code == 302
+    assert not place.exists()
