@@ -4,9 +4,11 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 import yaml
 
@@ -14,7 +16,8 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.rules.catalogue import BY_ID
 from dashboard.web.metrics import FleetMetrics
-from tests.serving import ROOT
+from tests.serving import ROOT, dashboard_on
+from tests.sources.prometheus_server import prometheus, wait_for_result
 
 DEPLOY = ROOT / "deploy"
 FILE = DEPLOY / "prometheus" / "vllm-fleet.rules.yml"
@@ -46,6 +49,21 @@ def test_prometheus_accepts_the_rules_and_the_configuration_that_loads_them(tmp_
     copy = shutil.copytree(DEPLOY / "prometheus", tmp_path / "prometheus")
     (copy / "token").write_text("fleet_token")  # a user writes it
     assert "1 rule files found" in promtool("check", "config", copy / "prometheus.yaml")
+
+
+def test_prometheus_scrapes_a_dashboard_with_sign_in_by_its_token(tmp_path: Path) -> None:
+    token = "fleet_of_prometheus"
+    entry = {"name": "prometheus", "role": "viewer", "sha256": sha256(token.encode()).hexdigest()}
+    access = {"mode": "proxy", "trusted_proxies": ["unix"], "roles": {"viewer": ["*"]}, "tokens": [entry]}
+    (tmp_path / "fleet.yaml").write_text(yaml.safe_dump({"targets": ["127.0.0.1:9"], "access": access}))
+    copy = shutil.copytree(DEPLOY / "prometheus", tmp_path / "prometheus")
+    (copy / "token").write_text(f"{token}\n")
+    with dashboard_on(tmp_path / "fleet.yaml") as url:
+        assert httpx2.get(f"{url}/metrics", trust_env=False).status_code == 401
+        (job,) = yaml.safe_load((copy / "prometheus.yaml").read_text())["scrape_configs"]
+        job["static_configs"] = [{"targets": [url.removeprefix("http://")]}]
+        with prometheus(copy, [], jobs=[job]) as server:
+            wait_for_result(server, 'up{job="vllm-fleet-dashboard"} == 1', bool)
 
 
 def test_alerts_fire_when_their_tests_say_so_and_each_has_a_test() -> None:

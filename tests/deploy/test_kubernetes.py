@@ -12,7 +12,9 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from dashboard.access.gate import address_mistake
 from dashboard.config import load_options
+from dashboard.config.access import AccessRole
 from dashboard.web.server import routes
 from tests.serving import ROOT
 
@@ -73,8 +75,24 @@ def test_the_options_in_the_config_map_load_without_a_mistake(
     resources: dict[str, dict[str, Any]], tmp_path: Path
 ) -> None:
     (tmp_path / "fleet.yaml").write_text(resources["ConfigMap"]["data"]["fleet.yaml"])
+    options = load_options(tmp_path / "fleet.yaml")
 
-    assert load_options(tmp_path / "fleet.yaml").has_target_sources
+    assert options.has_target_sources
+    assert options.access.allow_anonymous is AccessRole.VIEWER
+    assert address_mistake(options.access, "0.0.0.0") == ""
+
+
+def test_the_sign_in_of_the_config_map_can_be_switched_on(resources: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    text = re.sub(r"^  # (?= *(?:-|\w+:))", "  ", resources["ConfigMap"]["data"]["fleet.yaml"], flags=re.MULTILINE)
+    lines = text.replace("sha256: ...", f"sha256: {'0' * 64}").splitlines()
+    (tmp_path / "fleet.yaml").write_text("\n".join(line for line in lines if "allow_anonymous" not in line))
+    access = load_options(tmp_path / "fleet.yaml").access
+
+    assert (access.mode, access.oidc is not None, [each.name for each in access.tokens]) == (
+        "oidc",
+        True,
+        ["prometheus"],
+    )
 
 
 def test_the_probes_are_routes_of_the_server(pod: dict[str, Any]) -> None:

@@ -14,13 +14,18 @@ from tests.serving import free_port, started, wait_for
 
 
 @contextmanager
-def prometheus(folder: Path, groups: Iterable[Mapping[str, Any]], interval: str = "1s") -> Iterator[str]:
-    """Scrape groups of targets, in the shape of file_sd, once in each interval; yield the server's URL."""
+def prometheus(
+    folder: Path, groups: Iterable[Mapping[str, Any]], interval: str = "1s", jobs: Iterable[Mapping[str, Any]] = ()
+) -> Iterator[str]:
+    """Scrape groups of targets, in the shape of file_sd, and other jobs, once in each interval; yield the server's URL.
+
+    Files that jobs name are in `folder`.
+    """
     program = shutil.which("prometheus")
     assert program, "prometheus is missing: tests/tools/install-debian prometheus=prometheus installs it"
     (folder / "targets.json").write_text(json.dumps(list(groups)))
     job = {"job_name": "vllm", "file_sd_configs": [{"files": [str(folder / "targets.json")]}]}
-    options = {"global": {"scrape_interval": interval}, "scrape_configs": [job]}
+    options = {"global": {"scrape_interval": interval}, "scrape_configs": [job, *jobs]}
     (folder / "prometheus.yml").write_text(json.dumps(options))  # JSON is YAML
     port = free_port()
     command = [
