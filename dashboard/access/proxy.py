@@ -96,8 +96,10 @@ async def visitor_of(peer: str | None, headers: Headers, access: AccessOptions) 
         name = _needed(headers, access.proxy.user_header)
         groups = _text(headers, access.proxy.groups_header).split(",")
     else:
-        from dashboard.access import jwt  # noqa: PLC0415  an extra
-
+        try:
+            from dashboard.access import jwt  # noqa: PLC0415  an extra
+        except ImportError:
+            raise NotSignedInError("access.proxy.jwt needs joserfc: pip install -r requirements-auth.txt.") from None
         name, groups = await jwt.verified(_needed(headers, access.proxy.jwt.header), access.proxy.jwt)
     if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
         raise NotSignedInError(f"The name of the user is empty, unprintable or longer than {LONGEST_NAME} characters.")

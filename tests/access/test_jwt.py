@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ from joserfc import jwt as signing
 from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
 from starlette.datastructures import Headers
 
+import dashboard.access as packages
 from dashboard.access import jwt, proxy
 from dashboard.access.visitor import NotSignedInError, Visitor
 from dashboard.config.access import AccessOptions
@@ -161,6 +163,15 @@ def test_clocks_may_differ_by_a_minute(server: HostileServer) -> None:
 )
 def test_groups_are_the_texts_of_their_claim(server: HostileServer, groups: Any, expected: set[str]) -> None:
     assert visitor(server, token(groups=groups)).groups == expected
+
+
+def test_without_the_extra_the_sentence_says_what_to_install(
+    server: HostileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(packages, "jwt")
+    monkeypatch.setitem(sys.modules, "dashboard.access.jwt", None)
+
+    assert refused(server, token()).endswith("needs joserfc: pip install -r requirements-auth.txt.")
 
 
 class Clock:
