@@ -16,6 +16,7 @@ NEEDED = (
     "starlette",
     "uvicorn",
     "h11",
+    "itsdangerous",
     "pandas",
     "plotly",
     "packaging",

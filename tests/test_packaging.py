@@ -170,8 +170,8 @@ def test_the_requirements_of_the_dashboard_are_those_of_its_files(wheel: Path) -
     metadata = metadata_of(wheel)
     required = metadata.get_all("Requires-Dist", [])
 
-    assert metadata.get_all("Provides-Extra") == ["dashboard", "pdf", "postgres", "screenshot"]
-    by_extra = dict(zip(("dashboard", "pdf", "postgres", "screenshot"), REQUIREMENTS, strict=True))
+    assert metadata.get_all("Provides-Extra") == ["dashboard", "pdf", "postgres", "auth", "screenshot"]
+    by_extra = dict(zip(("dashboard", "pdf", "postgres", "auth", "screenshot"), REQUIREMENTS, strict=True))
     found = {extra: [each for each in required if each.endswith(f'; extra == "{extra}"')] for extra in by_extra}
     assert [each for each in required if not any(each in some for some in found.values())] == []
     for extra, file in by_extra.items():

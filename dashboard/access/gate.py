@@ -4,28 +4,32 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
 from html import escape
 from ipaddress import ip_address
+from math import ceil
 from typing import NamedTuple
 
 from starlette.datastructures import Headers
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, JSONResponse, Response
-from starlette.routing import Route, Router
+from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from dashboard.access import proxy, tokens
+from dashboard.access import audit, proxy, tokens
+from dashboard.access.attempts import MOST_FAILURES, FailureCounts
+from dashboard.access.auth import Auth, today
+from dashboard.access.keys import configured_keys
 from dashboard.access.routes import AUTH, READING, WEBSOCKET, needed
 from dashboard.access.visitor import VISITOR_HEADER, Means, NotSignedInError, Visitor
 from dashboard.config.access import AccessOptions, AccessRole
+from dashboard.errors import HistoryError, OptionsError
 
 log = logging.getLogger(__name__)
 
 RECHECK_SECONDS = 15.0  # of an open websocket
 POLICY_VIOLATION = 1008  # code of a closed websocket
-UNAUTHORIZED, FORBIDDEN = 401, 403
+UNAUTHORIZED, FORBIDDEN, TOO_MANY, UNAVAILABLE = 401, 403, 429, 503
 HOW_BY_PROGRAM = "send Authorization: Bearer with a token of access.tokens"
 LOOPBACK_NAME = "localhost"
 PAGE = (
@@ -36,10 +40,15 @@ PAGE = (
 
 
 class Refusal(NamedTuple):
-    """Why a request is refused, and what to do. 401: nobody is known; 403: the role is not enough."""
+    """Why a request is refused, and what to do. 401: nobody is known; 403: the role is not enough.
+
+    `is_guess`: the token was wrong, which is limited for each client.
+    """
 
     status: int
     detail: str
+    is_guess: bool = False
+    retry_seconds: int = 0
 
 
 def is_loopback(address: str) -> bool:
@@ -60,15 +69,28 @@ def address_mistake(access: AccessOptions, address: str) -> str:
     )
 
 
+def start_mistake(access: AccessOptions, address: str) -> str:
+    """Return why the dashboard cannot be served, and what to do; empty where it can."""
+    try:
+        configured_keys(access.session)
+    except OptionsError as error:
+        return f"{error}."
+    return address_mistake(access, address)
+
+
 class Gate:
     """ASGI middleware: lets a request pass to `app` in the name of a visitor, or refuses it."""
 
-    def __init__(self, app: ASGIApp, options: Callable[[], AccessOptions], address: str) -> None:
-        """Wrap `app`. `options` returns those in force, `address` is that of the server."""
+    def __init__(
+        self, app: ASGIApp, options: Callable[[], AccessOptions], address: str, auth: Auth | None = None
+    ) -> None:
+        """Wrap `app`. `options` returns those in force, `address` is that of the server, `auth` has the sessions."""
         self._app = app
         self._options = options
         self._is_local = is_loopback(address)
-        self._auth = Router([Route(f"{AUTH}session", self._session)])
+        self._auth = auth or Auth(options)
+        self._auth_routes = Router(self._auth.routes())
+        self._attempts = FailureCounts()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request without the role that its route needs; pass others on with the header of their visitor."""
@@ -81,13 +103,13 @@ class Gate:
         if role is not None:
             found = await self._visitor(request)
             if isinstance(found, Visitor):
-                found = self._refusal(found, role) or found
+                found = self._checked(found, role)
         if isinstance(found, Refusal):
-            await self._refuse(found, scope, receive, send)
+            await self._refuse(self._limited(found, request), scope, receive, send)
             return
         passed = _with_visitor(scope, found)
         if scope["path"].startswith(AUTH):
-            await self._auth(passed, receive, send)
+            await self._auth_routes(passed, receive, send)
         elif scope["type"] == "websocket" and isinstance(found, Visitor):
             await self._watched(found, passed, receive, send)
         else:
@@ -99,20 +121,27 @@ class Gate:
         client = proxy.client_of(peer, request.headers, access)
         token = tokens.bearer(request.headers.getlist("authorization"))
         if token is not None:
-            entry = tokens.find_token(token, access.tokens, datetime.now(UTC).date())
+            entry = tokens.find_token(token, access.tokens, today())
             if entry is None:
-                return Refusal(UNAUTHORIZED, "Unauthorized: the token is unknown or has expired.")
+                return Refusal(UNAUTHORIZED, "Unauthorized: the token is unknown or has expired.", is_guess=True)
             return tokens.token_visitor(entry, client)
-        if access.mode == "proxy":
-            try:
-                return await proxy.visitor_of(peer, request.headers, access)
-            except NotSignedInError as error:
-                return Refusal(UNAUTHORIZED, f"Unauthorized: {error} Programs {HOW_BY_PROGRAM}.")
-        if access.mode == "none":
-            everybody = access.allow_anonymous or (AccessRole.ADMIN if self._is_local else None)
-            if everybody is not None:
-                return Visitor("anonymous", Means.NOBODY, fixed=everybody, client=client)
-        return Refusal(UNAUTHORIZED, f"Unauthorized: sign in, or {HOW_BY_PROGRAM}.")
+        try:
+            visitor = await self._auth.visitor(request, client)
+            if visitor is None and access.mode == "proxy":
+                visitor = await proxy.visitor_of(peer, request.headers, access)
+        except HistoryError as error:
+            return Refusal(UNAVAILABLE, f"Unavailable: sessions cannot be read. {error}")
+        except NotSignedInError as error:
+            return Refusal(UNAUTHORIZED, f"Unauthorized: {error} Programs {HOW_BY_PROGRAM}.")
+        visitor = visitor or self._anonymous(access, client)
+        return visitor or Refusal(UNAUTHORIZED, f"Unauthorized: sign in, or {HOW_BY_PROGRAM}.")
+
+    def _anonymous(self, access: AccessOptions, client: str) -> Visitor | None:
+        """Return the visitor without credentials of mode none, if any may get in."""
+        everybody = access.allow_anonymous or (AccessRole.ADMIN if self._is_local else None)
+        if access.mode != "none" or everybody is None:
+            return None
+        return Visitor("anonymous", Means.NOBODY, fixed=everybody, client=client)
 
     def _refusal(self, visitor: Visitor, role: AccessRole) -> Refusal | None:
         """Return why the role of a visitor is not enough; None where it is."""
@@ -122,6 +151,29 @@ class Gate:
         if mine < role:
             return Refusal(FORBIDDEN, f"Forbidden: this needs role {role.word}; yours is {mine.word}.")
         return None
+
+    def _checked(self, visitor: Visitor, role: AccessRole) -> Visitor | Refusal:
+        """Return a visitor whose role is enough, else why it is not; what programs do is in the audit log."""
+        refused = self._refusal(visitor, role)
+        if refused is not None:
+            audit.noted("access", visitor, audit.REFUSED, refused.detail)
+        elif visitor.means is Means.BEARER and not visitor.session:
+            audit.noted("token", visitor)
+        return refused or visitor
+
+    def _limited(self, refused: Refusal, request: HTTPConnection) -> Refusal:
+        """Count a wrong token; return another refusal where its client sent too many.
+
+        A right token always passes: who shares the address of somebody that guesses must not be shut out.
+        """
+        if not refused.is_guess:
+            return refused
+        client = proxy.client_of(proxy.peer_of(request.scope), request.headers, self._options())
+        audit.noted("token", Visitor("unknown", Means.BEARER, client=client), audit.REFUSED, refused.detail)
+        if not (seconds := ceil(self._attempts.add(client))):
+            return refused
+        detail = f"Too many requests: {MOST_FAILURES} wrong tokens in a minute; try again in {seconds} s."
+        return refused._replace(status=TOO_MANY, detail=detail, retry_seconds=seconds)
 
     async def _refuse(self, refused: Refusal, scope: Scope, receive: Receive, send: Send) -> None:
         response = _response(refused, Headers(scope=scope), scope.get("method", WEBSOCKET))
@@ -174,12 +226,6 @@ class Gate:
         role = needed(scope["path"], WEBSOCKET)
         return found == visitor and (role is None or self._refusal(visitor, role) is None)
 
-    async def _session(self, request: Request) -> Response:
-        """Answer who the visitor is; pages ask regularly."""
-        visitor = Visitor.from_header(request.headers[VISITOR_HEADER])
-        role = visitor.role(self._options())
-        return JSONResponse({"name": visitor.name, "means": visitor.means, "role": role.word if role else None})
-
 
 def _with_visitor(scope: Scope, visitor: Visitor | None) -> Scope:
     """Return a request with the header of its visitor; what the client sent under that name is dropped."""
@@ -195,6 +241,8 @@ def _response(refused: Refusal, headers: Headers, method: str) -> Response:
     extra = {"Cache-Control": "no-store"}
     if refused.status == UNAUTHORIZED:
         extra["WWW-Authenticate"] = "Bearer"
+    if refused.retry_seconds:
+        extra["Retry-After"] = str(refused.retry_seconds)
     if method in READING and "text/html" in headers.get("accept", ""):
         title, _, rest = refused.detail.partition(": ")
         detail = f"{rest[:1].upper()}{rest[1:]}"

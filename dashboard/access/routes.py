@@ -4,9 +4,8 @@ from typing import NamedTuple
 
 from dashboard.config.access import AccessRole
 
-PROBES = frozenset(
-    {"/healthz", "/livez", "/readyz"}
-)  # of kubelets and load balancers: answered first, under any name, and open
+# Of kubelets and load balancers: answered first, under any name, and open.
+PROBES = frozenset({"/healthz", "/livez", "/readyz"})
 AUTH = "/auth/"  # answered by the gate itself: sign-in and sign-out
 STREAMLIT = "/_stcore/"
 READING = frozenset({"GET", "HEAD"})
@@ -32,7 +31,7 @@ class RouteRole(NamedTuple):
 # The first one that fits counts.
 TABLE = (
     *(RouteRole(path, READING, None, "probe") for path in sorted(PROBES)),
-    RouteRole("/auth/token", frozenset({"POST"}), None, "session of a token"),
+    RouteRole("/auth/token", frozenset({"POST"}), AccessRole.VIEWER, "session of a token"),
     RouteRole("/auth/logout", frozenset({"POST"}), None, "sign-out"),
     RouteRole("/auth/session", READING, AccessRole.VIEWER, "name, role and end of the session"),
     RouteRole("/metrics", READING, AccessRole.VIEWER, "metrics of Prometheus"),

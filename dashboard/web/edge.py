@@ -20,11 +20,13 @@ from starlette.websockets import WebSocket
 
 from dashboard import service
 from dashboard.access import tokens
+from dashboard.access.auth import Auth
 from dashboard.access.gate import Gate
 from dashboard.access.routes import PROBES
 from dashboard.config import Options
 from dashboard.config.access import AccessOptions
 from dashboard.render.html import BLOCK_STYLES
+from dashboard.store.sign_ins import configured_sign_ins
 from dashboard.views.pages import CAPACITY, KNOWN
 
 log = logging.getLogger(__name__)
@@ -178,7 +180,8 @@ def middleware(options: Options, address: Callable[[], str], page: Path) -> Midd
 
     def edge(app: ASGIApp) -> ASGIApp:
         bound = address().lower()
-        gate = Gate(with_first_paint(app, html, scripts), in_force, bound)
+        auth = Auth(in_force, configured_sign_ins(options), None if options.read_only else options.data_folder)
+        gate = Gate(with_first_paint(app, html, scripts), in_force, bound, auth)
         return guarded(gate, AllowedHosts(options.allowed_hosts, bound), headers)
 
     return Middleware(edge)

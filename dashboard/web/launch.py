@@ -90,12 +90,12 @@ def serve(address: str, port: int, config: Path | None, unix: Path | None = None
     import uvicorn  # noqa: PLC0415
 
     from dashboard import service  # noqa: PLC0415
-    from dashboard.access.gate import address_mistake  # noqa: PLC0415
+    from dashboard.access.gate import start_mistake  # noqa: PLC0415
     from dashboard.web.limits import Connection, Server, connection_limit, raise_descriptor_limit  # noqa: PLC0415
     from dashboard.web.server import options_or_exit  # noqa: PLC0415
 
     options = options_or_exit()
-    if mistake := address_mistake(options.access, address):
+    if mistake := start_mistake(options.access, address):
         sys.stderr.write(f"{mistake}\n")
         return WRONG_SETTING
     app = st.App(**app_arguments(options))
@@ -135,7 +135,7 @@ def app_arguments(options: Options | None = None) -> dict[str, Any]:
     import streamlit as st  # noqa: PLC0415  as above
     from starlette.middleware import Middleware  # noqa: PLC0415
 
-    from dashboard.access.gate import address_mistake  # noqa: PLC0415
+    from dashboard.access.gate import start_mistake  # noqa: PLC0415
     from dashboard.web import edge, server, sessions  # noqa: PLC0415
 
     options = options or server.options_or_exit()
@@ -144,7 +144,7 @@ def app_arguments(options: Options | None = None) -> dict[str, Any]:
     # A callable: the first st.get_option() reads all options, and only the app determines where config.toml is.
     def bound() -> str:
         address = str(st.get_option("server.address") or EVERY_ADDRESS)
-        if mistake := address_mistake(options.access, address):
+        if mistake := start_mistake(options.access, address):
             sys.stderr.write(f"{mistake}\n")
             os._exit(WRONG_SETTING)  # an exception would be logged, and another exit code
         return address

@@ -185,7 +185,7 @@ def test_methods_without_a_route_need_the_highest_role() -> None:
 def test_the_session_route_tells_pages_who_the_visitor_is() -> None:
     answer = ask(gated({"tokens": [entry()]}), "/auth/session", headers=bearer())
 
-    assert json.loads(answer.text) == {"name": "ci", "means": "token", "role": "viewer"}
+    assert json.loads(answer.text) == {"name": "ci", "means": "token", "role": "viewer", "ends_at": None}
 
 
 def test_a_websocket_without_a_role_is_denied() -> None:

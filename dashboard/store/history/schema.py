@@ -264,6 +264,21 @@ audit = Table(
     Column("details", Text, nullable=False),
 )
 
+# Somebody who signed in: see `SignIn`. `groups` is JSON. The key of the cookie's signature is not in the database.
+session = Table(
+    "session",
+    METADATA,
+    Column("id", String(64), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("means", String(10), nullable=False),
+    Column("groups", Text, nullable=False),
+    Column("token", String(64), nullable=False),
+    *(Column(name, MomentType, nullable=False) for name in ("created_at", "active_at")),
+    Column("ends_at", MomentType, nullable=False, index=True),
+    Column("refreshed_at", MomentType, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+)
+
 SPANS = (replica_span, document_span, fleet_span, finding_span, cohort_span, difference_span)
 # What identifies a sighted thing.
 KEYS: Mapping[Table, tuple[str, ...]] = {

@@ -1,0 +1,156 @@
+"""The session of a browser: its cookie, and the routes below /auth/ that begin, renew and end it."""
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from dashboard.access import audit, proxy, tokens
+from dashboard.access.keys import SessionKeys
+from dashboard.access.routes import AUTH
+from dashboard.access.sessions import PURPOSE, SessionStore, cookie_name
+from dashboard.access.visitor import VISITOR_HEADER, Means, Visitor
+from dashboard.config.access import AccessOptions
+from dashboard.errors import HistoryError
+from dashboard.fleet.formatting import iso
+from dashboard.store.sign_ins import MemorySignIns, SignIn, SignIns
+
+log = logging.getLogger(__name__)
+
+START = "/"  # where a browser is sent after it signed out
+SEE_OTHER, UNAVAILABLE = 303, 503
+
+
+class Auth:
+    """Sign-ins of browsers. One for each gate."""
+
+    def __init__(
+        self, options: Callable[[], AccessOptions], rows: SignIns | None = None, folder: Path | None = None
+    ) -> None:
+        """Read nothing yet. `options` returns those in force. Without `rows` sign-ins are kept in memory.
+
+        `folder` is private, for a key that signs cookies; None: nothing is written.
+        """
+        self._options = options
+        self.sessions = SessionStore(rows or MemorySignIns(), lambda: options().session)
+        self.keys = SessionKeys(lambda: options().session, folder)
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(f"{AUTH}session", self._session, methods=["GET"]),
+            Route(f"{AUTH}token", self._token, methods=["POST"]),
+            Route(f"{AUTH}logout", self._logout, methods=["POST"]),
+        ]
+
+    async def visitor(self, request: HTTPConnection, client: str) -> Visitor | None:
+        """Return whom the cookie of a request is of; None without a session. Raise HistoryError."""
+        sign_in = await self.sign_in(request)
+        if sign_in is None:
+            return None
+        if sign_in.means == Means.BEARER:
+            known = (each for each in self._options().tokens if each.sha256 == sign_in.token)
+            entry = next((each for each in known if tokens.is_valid(each, today())), None)
+            return Visitor(entry.name, Means.BEARER, frozenset(), sign_in.id, entry.role, client) if entry else None
+        if sign_in.means != self._options().mode:
+            return None
+        return Visitor(sign_in.name, Means(sign_in.means), sign_in.groups, sign_in.id, None, client)
+
+    async def sign_in(self, request: HTTPConnection) -> SignIn | None:
+        """Return the sign-in of the cookie of a request, which counts as activity; None without one."""
+        signed = request.cookies.get(cookie_name(is_secure=self._is_secure(request)))
+        key = self.keys.verify(signed, PURPOSE) if signed else None
+        if key is None:
+            return None
+        sign_in = await self.sessions.look_up(key)
+        if sign_in is not None and self.sessions.is_to_touch(sign_in):
+            try:
+                await run_in_threadpool(self.sessions.touch, sign_in)
+            except HistoryError as error:
+                log.warning("the activity of a session is not recorded: %s", error)
+        return sign_in
+
+    async def begin(self, request: HTTPConnection, name: str, means: Means, **more: Any) -> SignIn:
+        """Begin a session in place of that of the request, if any; `more` as of SessionStore. Raise HistoryError."""
+        before = await self.sign_in(request)
+        if before is not None:
+            await run_in_threadpool(self.sessions.end, before.id)
+        return await run_in_threadpool(partial(self.sessions.begin, name, means, **more))
+
+    def give(self, response: Response, sign_in: SignIn, request: HTTPConnection) -> None:
+        """Give a browser the cookie of its sign-in, signed with the newest key."""
+        is_secure = self._is_secure(request)
+        response.set_cookie(
+            cookie_name(is_secure=is_secure),
+            self.keys.sign(sign_in.id, PURPOSE),
+            max_age=max(0, int((sign_in.ends_at - datetime.now(UTC)).total_seconds())),
+            secure=is_secure,
+            httponly=True,
+            samesite="lax",
+        )
+        response.headers["Cache-Control"] = "no-store"
+
+    async def end(self, request: HTTPConnection, response: Response) -> SignIn | None:
+        """End the session of a request, and let the browser forget it; return its sign-in. Raise HistoryError."""
+        sign_in, is_secure = await self.sign_in(request), self._is_secure(request)
+        response.delete_cookie(cookie_name(is_secure=is_secure), secure=is_secure, httponly=True, samesite="lax")
+        response.headers["Cache-Control"] = "no-store"
+        if sign_in is not None:
+            await run_in_threadpool(self.sessions.end, sign_in.id)
+        return sign_in
+
+    async def _token(self, request: Request) -> Response:
+        """Begin a session with the role of the token of the request, which the gate has checked."""
+        visitor = Visitor.from_header(request.headers[VISITOR_HEADER])
+        text = tokens.bearer(request.headers.getlist("authorization")) or ""
+        entry = tokens.find_token(text, self._options().tokens, today())
+        if entry is None:
+            return JSONResponse({"detail": "Unauthorized: send Authorization: Bearer with a token."}, 401)
+        last = None if entry.expires is None else datetime.combine(entry.expires, time(), UTC) + timedelta(days=1)
+        try:
+            sign_in = await self.begin(request, entry.name, Means.BEARER, token=entry.sha256, ends_at=last)
+        except HistoryError as error:
+            return JSONResponse({"detail": str(error)}, UNAVAILABLE)
+        audit.noted("sign_in", visitor)
+        response = JSONResponse({"name": entry.name, "role": entry.role.word, "ends_at": iso(sign_in.ends_at)})
+        self.give(response, sign_in, request)
+        return response
+
+    async def _logout(self, request: Request) -> Response:
+        """End the session; the browser goes on at the first page."""
+        response: Response = RedirectResponse(START, SEE_OTHER)
+        try:
+            sign_in = await self.end(request, response)
+        except HistoryError as error:
+            return JSONResponse({"detail": f"Not signed out: {error}"}, UNAVAILABLE)
+        if sign_in is not None:
+            client = proxy.client_of(proxy.peer_of(request.scope), request.headers, self._options())
+            audit.noted("sign_out", Visitor(sign_in.name, Means(sign_in.means), sign_in.groups, client=client))
+        return response
+
+    async def _session(self, request: Request) -> Response:
+        """Answer who the visitor is, and renew the cookie; pages ask regularly."""
+        visitor = Visitor.from_header(request.headers[VISITOR_HEADER])
+        role = visitor.role(self._options())
+        sign_in = await self.sign_in(request) if visitor.session else None
+        end = iso(sign_in.ends_at) if sign_in else None
+        body = {"name": visitor.name, "means": visitor.means, "role": role.word if role else None, "ends_at": end}
+        response = JSONResponse(body, headers={"Cache-Control": "no-store"})
+        if sign_in is not None:
+            self.give(response, sign_in, request)
+        return response
+
+    def _is_secure(self, request: HTTPConnection) -> bool:
+        access = self._options()
+        is_https_url = access.oidc is not None and (access.oidc.url or "").startswith("https:")
+        return is_https_url or proxy.is_https(request.scope, access)
+
+
+def today() -> date:
+    return datetime.now(UTC).date()

@@ -1,0 +1,135 @@
+"""Sign-in sessions: the cookie has a signed id, everything else is kept by the store."""
+
+import asyncio
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from dashboard.access.visitor import Means
+from dashboard.config.access import SessionOptions
+from dashboard.errors import HistoryError
+from dashboard.store.sign_ins import SignIn, SignIns
+
+COOKIE = "fleet_session"
+SECURE_COOKIE = f"__Host-{COOKIE}"  # browsers take it over https only, and from no other host
+PURPOSE = "session"
+ID_BYTES = 32
+CACHE_SECONDS = 10.0  # after which another dashboard's change of a sign-in counts
+MOST_CACHED = 10_000
+TOUCH = timedelta(minutes=1)  # between two writes of the last activity
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class SessionStore:
+    """Sign-ins, with a cache of those that were read last. All but `find` raise HistoryError without the database."""
+
+    def __init__(
+        self, rows: SignIns, options: Callable[[], SessionOptions], clock: Callable[[], datetime] = utc_now
+    ) -> None:
+        """Read nothing yet. `options` returns those in force, `clock` UTC times."""
+        self._rows = rows
+        self._options = options
+        self._clock = clock
+        self._cached: OrderedDict[str, tuple[SignIn | None, float]] = OrderedDict()  # and when it was read
+        self._lock = threading.Lock()
+
+    def begin(
+        self,
+        name: str,
+        means: Means,
+        groups: frozenset[str] = frozenset(),
+        *,
+        token: str = "",
+        sealed: bytes = b"",
+        ends_at: datetime | None = None,
+    ) -> SignIn:
+        """Keep a new sign-in under a new id; `ends_at` limits it further than the options."""
+        now = self._clock()
+        end = now + timedelta(seconds=self._options().absolute_seconds)
+        sign_in = SignIn(
+            id=secrets.token_urlsafe(ID_BYTES),
+            name=name,
+            means=means,
+            created_at=now,
+            active_at=now,
+            ends_at=end if ends_at is None else min(end, ends_at),
+            refreshed_at=now,
+            groups=groups,
+            token=token,
+            sealed=sealed,
+        )
+        self._rows.insert(sign_in)
+        self._keep(sign_in.id, sign_in)
+        return sign_in
+
+    async def look_up(self, key: str) -> SignIn | None:
+        """Do what `find` does without blocking the event loop."""
+        _, read_at = self._cached.get(key, (None, -CACHE_SECONDS))
+        is_cached = time.monotonic() - read_at < CACHE_SECONDS
+        return self.find(key) if is_cached else await asyncio.to_thread(self.find, key)
+
+    def find(self, key: str) -> SignIn | None:
+        """Return the sign-in of an id; None for an unknown, idle or ended one.
+
+        While the database is gone, known ones go on. For an unknown one HistoryError is raised then.
+        """
+        with self._lock:
+            sign_in, read_at = self._cached.get(key, (None, -CACHE_SECONDS))
+        if time.monotonic() - read_at >= CACHE_SECONDS:
+            try:
+                sign_in = self._rows.find(key)
+            except HistoryError:
+                if sign_in is None:
+                    raise
+            self._keep(key, sign_in)
+        return sign_in if sign_in is not None and self._is_alive(sign_in) else None
+
+    def is_to_touch(self, sign_in: SignIn) -> bool:
+        """Return whether the last activity that is known is older than a minute."""
+        return self._clock() - sign_in.active_at >= TOUCH
+
+    def touch(self, sign_in: SignIn) -> None:
+        """Note that a visitor is active."""
+        self._change(sign_in, active_at=self._clock())
+
+    def refresh(self, sign_in: SignIn, groups: frozenset[str], sealed: bytes) -> SignIn:
+        """Note the groups that the provider reports now; return the changed sign-in."""
+        return self._change(sign_in, groups=groups, sealed=sealed, refreshed_at=self._clock())
+
+    def end(self, key: str) -> None:
+        """End a sign-in, for all dashboards that share the database."""
+        self._keep(key, None)
+        self._rows.delete(key)
+
+    def _change(self, sign_in: SignIn, **changes: object) -> SignIn:
+        changed = replace(sign_in, **changes)  # type: ignore[arg-type]
+        self._rows.update(sign_in.id, **changes)
+        with self._lock:
+            known, read_at = self._cached.get(sign_in.id, (None, 0.0))
+            if known is not None:  # else it has ended meanwhile
+                self._cached[sign_in.id] = changed, read_at
+        return changed
+
+    def _is_alive(self, sign_in: SignIn) -> bool:
+        now, options = self._clock(), self._options()
+        end = min(sign_in.ends_at, sign_in.created_at + timedelta(seconds=options.absolute_seconds))
+        return now < end and now - sign_in.active_at < timedelta(seconds=options.idle_seconds)
+
+    def _keep(self, key: str, sign_in: SignIn | None) -> None:
+        with self._lock:
+            self._cached[key] = sign_in, time.monotonic()
+            self._cached.move_to_end(key)
+            while len(self._cached) > MOST_CACHED:
+                self._cached.popitem(last=False)
+
+
+def cookie_name(*, is_secure: bool) -> str:
+    """Return the name of the cookie; over https one that no other host can set."""
+    return SECURE_COOKIE if is_secure else COOKIE

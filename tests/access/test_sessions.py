@@ -1,0 +1,353 @@
+"""Sign-in sessions: the cookie of a browser, how long it is valid, and where sessions are kept."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, text
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from dashboard.access import sessions
+from dashboard.access.auth import Auth
+from dashboard.access.gate import Gate
+from dashboard.access.keys import SessionKeys, configured_keys
+from dashboard.access.sessions import COOKIE, PURPOSE, SECURE_COOKIE, SessionStore
+from dashboard.access.visitor import Means
+from dashboard.config import Options
+from dashboard.config.access import AccessOptions, SessionOptions
+from dashboard.errors import HistoryError, OptionsError
+from dashboard.store import sign_ins
+from dashboard.store.sign_ins import MemorySignIns, SignIns, configured_sign_ins
+from tests.access.test_gate import PROXIED, bearer, entry, visitor_of, who
+
+KEYS = ["a" * 40, "b" * 40]
+NOON = datetime(2026, 11, 27, 12, tzinfo=UTC)
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    now = NOON
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture(params=["memory", "database"])
+def rows(request: pytest.FixtureRequest, tmp_path: Path) -> SignIns:
+    """Where sessions are kept: in this process, or in the database of the history."""
+    return configured_sign_ins(options(tmp_path, enabled=request.param == "database"))
+
+
+def options(folder: Path, *, enabled: bool = True) -> Options:
+    return Options.model_validate({"data_folder": folder, "history": {"enabled": enabled}})
+
+
+def store(rows: SignIns, clock: Clock, **more: float) -> SessionStore:
+    lifetimes = {"idle_seconds": 600, "absolute_seconds": 3600, **more}
+    return SessionStore(rows, lambda: SessionOptions.model_validate(lifetimes), clock)
+
+
+def test_a_session_is_found_by_its_id_with_what_the_provider_reported(rows: SignIns) -> None:
+    begun = store(rows, Clock()).begin("ann", Means.OIDC, frozenset({"sre", "ü"}), sealed=b"\x00sealed")
+
+    found = store(rows, Clock()).find(begun.id)
+
+    assert found == begun
+    assert (begun.name, begun.groups, begun.sealed) == ("ann", frozenset({"sre", "ü"}), b"\x00sealed")
+    assert store(rows, Clock()).find("another") is None
+
+
+def test_each_sign_in_has_a_new_id(rows: SignIns) -> None:
+    """Nobody can choose the id of another one's session."""
+    sessions = store(rows, Clock())
+
+    assert sessions.begin("ann", Means.OIDC).id != sessions.begin("ann", Means.OIDC).id
+
+
+def test_an_idle_session_ends_and_an_active_one_goes_on_until_its_absolute_end(rows: SignIns) -> None:
+    clock = Clock()
+    known = store(rows, clock)
+    begun = known.begin("ann", Means.OIDC)
+    for minutes in range(5, 60, 5):
+        clock.now = NOON + timedelta(minutes=minutes)
+        found = known.find(begun.id)
+        assert found is not None
+        known.touch(found)
+
+    clock.now = NOON + timedelta(minutes=60)
+    assert known.find(begun.id) is None
+
+
+def test_a_session_without_activity_ends_after_the_idle_time(rows: SignIns) -> None:
+    clock = Clock()
+    known = store(rows, clock)
+    begun = known.begin("ann", Means.OIDC)
+    clock.now = NOON + timedelta(minutes=10)
+
+    assert known.find(begun.id) is None
+
+
+def test_shorter_lifetimes_of_a_reload_count_for_sessions_that_exist(rows: SignIns) -> None:
+    clock = Clock()
+    begun = store(rows, clock).begin("ann", Means.OIDC)
+    clock.now = NOON + timedelta(minutes=5)
+
+    assert store(rows, clock, absolute_seconds=120, idle_seconds=120).find(begun.id) is None
+
+
+def test_a_session_that_ended_is_gone_for_every_dashboard_of_the_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one that knows it reads it again after some seconds."""
+    monkeypatch.setattr(sessions, "CACHE_SECONDS", 0.0)
+    one, other = (store(configured_sign_ins(options(tmp_path)), Clock()) for _ in range(2))
+    begun = one.begin("ann", Means.OIDC)
+    assert other.find(begun.id) == begun
+
+    one.end(begun.id)
+
+    assert (one.find(begun.id), other.find(begun.id)) == (None, None)
+
+
+def test_an_ended_session_does_not_come_back_with_a_late_refresh(rows: SignIns) -> None:
+    known = store(rows, Clock())
+    begun = known.begin("ann", Means.OIDC)
+    known.end(begun.id)
+
+    known.refresh(begun, frozenset({"sre"}), b"")
+
+    assert known.find(begun.id) is None
+
+
+def test_a_refresh_changes_the_groups(rows: SignIns) -> None:
+    known = store(rows, Clock())
+    begun = known.begin("ann", Means.OIDC, frozenset({"sre"}))
+
+    known.refresh(begun, frozenset({"guests"}), b"next")
+
+    found = known.find(begun.id)
+    assert found is not None
+    assert (found.groups, found.sealed) == (frozenset({"guests"}), b"next")
+
+
+class GoneRows(MemorySignIns):
+    """A database that is gone."""
+
+    def find(self, key: str) -> Any:
+        raise HistoryError(f"The history cannot be used: connection refused ({len(key)}).")
+
+
+def test_while_the_database_is_gone_known_sessions_go_on_and_others_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions, "CACHE_SECONDS", 0.0)
+    known = store(GoneRows(), Clock())
+    begun = known.begin("ann", Means.OIDC)
+
+    assert known.find(begun.id) == begun
+    with pytest.raises(HistoryError):
+        known.find("another")
+
+
+def test_ended_sessions_are_deleted_and_their_number_is_bounded(rows: SignIns, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sign_ins, "MOST", 3)
+    monkeypatch.setattr("dashboard.store.history.sign_ins.MOST", 3)
+    clock = Clock()
+    known = store(rows, clock)
+    old = known.begin("old", Means.OIDC)
+    clock.now = NOON + timedelta(hours=2)
+    begun = []
+    for number in range(4):
+        clock.now += timedelta(seconds=1)
+        begun.append(known.begin(str(number), Means.OIDC))
+
+    assert rows.find(old.id) is None
+    assert [rows.find(each.id) is not None for each in begun] == [False, True, True, True]
+
+
+# The cookie.
+
+
+def keys_of(*keys: str, folder: Path | None = None, monkeypatch: pytest.MonkeyPatch) -> SessionKeys:
+    monkeypatch.setenv("SESSION_KEYS", "\n".join(keys))
+    named = {"key_env": "SESSION_KEYS"} if keys else {}
+    return SessionKeys(lambda: SessionOptions.model_validate(named), folder)
+
+
+def test_the_first_key_signs_and_every_key_verifies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So keys are rotated: the new one first, the old one until sessions have ended."""
+    old = keys_of(KEYS[0], monkeypatch=monkeypatch).sign("id", PURPOSE)
+    both = keys_of(KEYS[1], KEYS[0], monkeypatch=monkeypatch)
+    new = both.sign("id", PURPOSE)
+
+    assert both.verify(old, PURPOSE) == both.verify(new, PURPOSE) == "id"
+    rotated = keys_of(KEYS[1], monkeypatch=monkeypatch)
+    assert (rotated.verify(old, PURPOSE), rotated.verify(new, PURPOSE)) == (None, "id")
+
+
+@pytest.mark.parametrize("forged", ["", "id", "id.", ".", "id.aaaa", "id.aaaa.bbbb", "ïd.☃", "x" * 5000])
+def test_a_forged_cookie_is_no_session(forged: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert keys_of(KEYS[0], monkeypatch=monkeypatch).verify(forged, PURPOSE) is None
+
+
+def test_a_signature_is_valid_for_its_text_and_purpose_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = keys_of(KEYS[0], monkeypatch=monkeypatch)
+    signed = keys.sign("one", PURPOSE)
+
+    assert keys.verify(signed, "state") is None
+    assert keys.verify(signed.replace("one", "two"), PURPOSE) is None
+
+
+def test_what_is_sealed_is_not_readable_and_opens_with_each_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("cryptography")
+    sealed = keys_of(KEYS[0], monkeypatch=monkeypatch).seal("refresh-token")
+
+    assert b"refresh" not in sealed
+    assert keys_of(KEYS[1], KEYS[0], monkeypatch=monkeypatch).unseal(sealed) == "refresh-token"
+    assert keys_of(KEYS[1], monkeypatch=monkeypatch).unseal(sealed) is None
+
+
+def test_without_keys_one_is_kept_in_the_data_folder_for_its_owner_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signed = keys_of(folder=tmp_path, monkeypatch=monkeypatch).sign("id", PURPOSE)
+
+    (file,) = tmp_path.iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert keys_of(folder=tmp_path, monkeypatch=monkeypatch).verify(signed, PURPOSE) == "id"
+    assert keys_of(folder=None, monkeypatch=monkeypatch).verify(signed, PURPOSE) is None
+
+
+def test_keys_of_a_file_are_read_again_and_the_last_ones_stay_while_it_is_wrong(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text(KEYS[0])
+    keys = SessionKeys(lambda: SessionOptions.model_validate({"key_file": str(file)}), None)
+    signed = keys.sign("id", PURPOSE)
+
+    file.unlink()
+    assert keys.verify(signed, PURPOSE) == "id"
+    file.write_text(KEYS[1])
+    assert keys.verify(signed, PURPOSE) is None
+
+
+@pytest.mark.parametrize("content", ["", "short\n", f"{KEYS[0]}\nshort\n"])
+def test_a_missing_or_short_key_is_a_mistake(content: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SESSION_KEYS", content)
+
+    with pytest.raises(OptionsError, match="no key, or one of fewer than 32"):
+        configured_keys(SessionOptions.model_validate({"key_env": "SESSION_KEYS"}))
+
+
+# Tokens that become sessions.
+
+
+@contextmanager
+def browser(rows: SignIns | None = None, scheme: str = "http", **access: Any) -> Iterator[TestClient]:
+    """A browser, and a dashboard behind the gate that has one token."""
+    found: Mapping[str, Any] = {**PROXIED, "tokens": [entry("editor")], **access}
+
+    def in_force() -> AccessOptions:
+        return AccessOptions.model_validate(found)
+
+    guard = Middleware(Gate, in_force, "0.0.0.0", Auth(in_force, rows))
+    app = Starlette(routes=[Route("/{path:path}", who)], middleware=[guard])
+    with TestClient(app, base_url=f"{scheme}://fleet.example.com", follow_redirects=False) as client:
+        yield client
+
+
+def test_a_token_becomes_a_session_of_its_role(rows: SignIns) -> None:
+    with browser(rows) as client:
+        assert client.get("/").status_code == 401
+        begun = client.post("/auth/token", headers=bearer())
+        visitor = visitor_of(client.get("/"))
+
+        assert (begun.json()["name"], begun.json()["role"]) == ("ci", "editor")
+        assert (visitor.name, visitor.means, visitor.fixed and visitor.fixed.word) == ("ci", "token", "editor")
+        assert client.get("/auth/session").json() == {**begun.json(), "means": "token"}
+
+
+def test_the_cookie_is_unreadable_for_scripts_and_not_sent_by_other_sites() -> None:
+    with browser() as client:
+        cookie = client.post("/auth/token", headers=bearer()).headers["set-cookie"]
+
+    assert cookie.startswith(f"{COOKIE}=")
+    assert {"HttpOnly", "Path=/", "SameSite=lax"} <= set(cookie.split("; "))
+    assert "Secure" not in cookie
+    assert "ci" not in cookie.partition(";")[0]
+
+
+def test_over_https_the_cookie_is_bound_to_this_host_and_another_name_does_not_count() -> None:
+    """A sibling domain, or a page over http, can set a cookie of another name."""
+    with browser(scheme="https") as client:
+        cookie = client.post("/auth/token", headers=bearer()).headers["set-cookie"]
+        value = cookie.partition("=")[2].partition(";")[0]
+        assert cookie.startswith(f"{SECURE_COOKIE}=")
+        assert "Secure" in cookie
+        assert client.get("/").status_code == 200
+
+        client.cookies.clear()
+        assert client.get("/", headers={"cookie": f"{COOKIE}={value}"}).status_code == 401
+
+
+def test_signing_out_ends_the_session_also_for_a_copy_of_the_cookie(rows: SignIns) -> None:
+    with browser(rows) as client:
+        client.post("/auth/token", headers=bearer())
+        copied = client.cookies[COOKIE]
+        answer = client.post("/auth/logout")
+
+        assert (answer.status_code, answer.headers["location"]) == (303, "/")
+        assert COOKIE not in client.cookies
+        assert client.get("/", headers={"cookie": f"{COOKIE}={copied}"}).status_code == 401
+
+
+def test_a_sign_in_replaces_the_session_before() -> None:
+    """So a session that somebody else began in this browser ends (session fixation)."""
+    with browser() as client:
+        client.post("/auth/token", headers=bearer())
+        before = client.cookies[COOKIE]
+        client.post("/auth/token", headers=bearer())
+
+        assert client.cookies[COOKIE] != before
+        client.cookies.clear()
+        assert client.get("/", headers={"cookie": f"{COOKIE}={before}"}).status_code == 401
+
+
+def test_a_session_ends_with_its_token_and_follows_its_role() -> None:
+    tokens = [entry("editor")]
+    with browser(tokens=tokens) as client:
+        client.post("/auth/token", headers=bearer())
+        tokens[:] = [entry("admin")]
+        fixed = visitor_of(client.get("/")).fixed
+        assert fixed is not None
+        assert fixed.word == "admin"
+
+        tokens[:] = [entry("admin", "another")]
+        assert client.get("/").status_code == 401
+
+
+@pytest.mark.parametrize("headers", [{}, bearer("wrong")])
+def test_without_a_right_token_no_session_begins(headers: Mapping[str, str]) -> None:
+    with browser(mode="none", roles={}, trusted_proxies=[], allow_anonymous="viewer") as client:
+        answer = client.post("/auth/token", headers=headers)
+
+    assert answer.status_code == 401
+    assert "set-cookie" not in answer.headers
+
+
+def test_the_database_has_nothing_that_makes_a_cookie_and_no_token(tmp_path: Path) -> None:
+    rows = configured_sign_ins(options(tmp_path))
+    with browser(rows) as client:
+        client.post("/auth/token", headers=bearer())
+        value = client.cookies[COOKIE]
+    with create_engine(f"sqlite:///{tmp_path / 'history.db'}").connect() as connection:
+        (row,) = connection.execute(text("SELECT * FROM session")).all()
+
+    assert value not in str(row)
+    assert bearer()["authorization"].removeprefix("Bearer ") not in str(row)
