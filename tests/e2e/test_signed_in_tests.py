@@ -1,0 +1,31 @@
+"""What docs/ci.md says about tests of pages of a dashboard with sign-in."""
+
+from hashlib import sha256
+from pathlib import Path
+
+import httpx2
+import pytest
+import yaml
+
+from tests.browser import chromium
+from tests.docs_pages import code_blocks, docs_page
+from tests.serving import dashboard_on
+
+TOKEN = "fleet_of_a_test"
+
+
+@pytest.mark.browser
+def test_the_example_signs_in_with_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = {"name": "ci", "role": "viewer", "sha256": sha256(TOKEN.encode()).hexdigest()}
+    access = {"mode": "proxy", "trusted_proxies": ["unix"], "roles": {"viewer": ["*"]}, "tokens": [entry]}
+    (tmp_path / "fleet.yaml").write_text(yaml.safe_dump({"targets": ["127.0.0.1:9"], "access": access}))
+    (example,) = (each for each in code_blocks(docs_page("ci"), "python") if "/auth/token" in each)
+    monkeypatch.setenv("FLEET_TOKEN", TOKEN)
+    with dashboard_on(tmp_path / "fleet.yaml") as url, chromium() as browser:
+        assert httpx2.get(url, trust_env=False).status_code == 401
+        page = browser.new_page()
+        code = f"import os\n{example.replace('http://localhost:8501', url)}"
+        exec(code, {"page": page})  # noqa: S102  our own document
+
+        assert page.get_by_test_id("stApp").is_visible()
+        assert "fleet_session" in {each.get("name") for each in page.context.cookies()}
