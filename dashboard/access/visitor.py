@@ -7,6 +7,8 @@ from enum import StrEnum
 
 from dashboard.config.access import AccessOptions, AccessRole
 from dashboard.errors import DashboardError
+from dashboard.fleet.formatting import one_line
+from dashboard.store.packing import LONGEST_AUTHOR
 
 VISITOR_HEADER = "X-Fleet-Visitor"  # from the gate to pages and routes; what a client sends under this name is dropped
 
@@ -57,6 +59,11 @@ class Visitor:
     fixed: AccessRole | None = None
     client: str = ""  # address; behind trusted proxies the forwarded one
 
+    @property
+    def author(self) -> str:
+        """Return the name on what the visitor saves; empty without a sign-in."""
+        return "" if self.means is Means.NOBODY else one_line(self.name)[:LONGEST_AUTHOR]
+
     def role(self, access: AccessOptions) -> AccessRole | None:
         """Return the role by today's options; None: nobody gets in without one."""
         if self.fixed is not None or self.means is Means.NOBODY:
@@ -85,8 +92,13 @@ def is_allowed(action: str, role: AccessRole | None) -> bool:
     return role is not None and action in ACTIONS and role >= ACTIONS[action]
 
 
+def missing_role(action: str, role: AccessRole | None) -> str:
+    """Return which role an action needs, where a role does not include it; else empty."""
+    needed = ACTIONS.get(action, AccessRole.ADMIN).word
+    return "" if is_allowed(action, role) else f"Needs role {needed}; yours is {role.word if role else 'none'}."
+
+
 def need(action: str, role: AccessRole | None) -> None:
     """Raise ForbiddenError, with the role that may, where a role does not include an action."""
-    if not is_allowed(action, role):
-        needed = ACTIONS.get(action, AccessRole.ADMIN).word
-        raise ForbiddenError(f"Not allowed: {action} needs role {needed}; yours is {role.word if role else 'none'}.")
+    if missing := missing_role(action, role):
+        raise ForbiddenError(f"Not allowed: {action.replace('_', ' ')}. {missing}")

@@ -64,11 +64,15 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A note on a finding or a section, and the owner of its subject; `at` is the time of the last change."""
+    """A note on a finding or a section, and the owner of its subject; the last change is `at` a time, by its author.
+
+    The author is who signed in; empty without a sign-in.
+    """
 
     text: str
     owner: str = ""
     at: Moment | None = None
+    author: str = ""
 
 
 Notes = Mapping[str, Note]  # by a finding's id, or by the anchor of a part of the review

@@ -32,6 +32,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 _HEADER_BYTES, _FLAGS_AT = 10, 3
 _COMMENT = 0x10
 LONGEST_NAME = 80
+LONGEST_AUTHOR = 200
 LONGEST_NOTE = 4_000
 MOST_NOTES = 10_000  # one each for the findings of a very large fleet
 NOTES_BYTES = 8 * 2**20  # of a name and notes: two thousand of the longest ones
@@ -115,14 +116,18 @@ def clean_content(content: bytes) -> bytes:
 
 
 def fits(note: Note) -> bool:
-    return len(note.text) <= LONGEST_NOTE and len(note.owner) <= LONGEST_NAME
+    limits = ((note.text, LONGEST_NOTE), (note.owner, LONGEST_NAME), (note.author, LONGEST_AUTHOR))
+    return all(len(text) <= longest for text, longest in limits)
 
 
 StoredNotes = Annotated[dict[str, Annotated[Note, Predicate(fits)]], Field(max_length=MOST_NOTES)]
 
 
 class SnapshotMetadata(BaseModel):
-    """Name, notes, and the columns of a list of snapshots. Counts are those at the time of saving."""
+    """Name, notes, and the columns of a list of snapshots. Counts are those at the time of saving.
+
+    `author` saved or imported it on a page; empty without a sign-in.
+    """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -130,6 +135,7 @@ class SnapshotMetadata(BaseModel):
     name: str = Field(max_length=LONGEST_NAME)
     saved_at: Moment
     imported_at: Moment | None = None  # of a snapshot that was saved elsewhere
+    author: str = Field(default="", max_length=LONGEST_AUTHOR)
     fleet: str
     data_as_of: Moment
     saved_answers: bool = False  # the data's time is then that of the import
@@ -169,12 +175,13 @@ class SnapshotList(NamedTuple):
     damaged: tuple[str, ...] = ()
 
 
-def describe_fleet(fleet: Fleet, name: str, at: datetime) -> SnapshotMetadata:
+def describe_fleet(fleet: Fleet, name: str, at: datetime, author: str = "") -> SnapshotMetadata:
     """Return the metadata of a fleet that is saved at `at`."""
     counts, found = fleet.coverage, fleet.inspection.tally
     return SnapshotMetadata(
         name=tidy_name(name),
         saved_at=at,
+        author=author[:LONGEST_AUTHOR],
         fleet=fleet.name,
         data_as_of=time_of(fleet),
         saved_answers=fleet.is_saved_answers,
@@ -200,13 +207,16 @@ def tidy_name(name: str) -> str:
 
 def clean_metadata(metadata: SnapshotMetadata) -> SnapshotMetadata:
     """Return the metadata without secrets."""
-    texts = {"name": clean_text(metadata.name), "fleet": clean_text(metadata.fleet)}
+    texts = {name: clean_text(getattr(metadata, name)) for name in ("name", "fleet", "author")}
     return metadata.model_copy(update={**texts, "notes": clean_notes(metadata.notes)})
 
 
 def clean_notes(notes: Notes) -> dict[str, Note]:
     """Return notes without secrets."""
-    return {about: Note(clean_text(each.text), clean_text(each.owner), each.at) for about, each in notes.items()}
+    return {
+        about: Note(clean_text(each.text), clean_text(each.owner), each.at, clean_text(each.author))
+        for about, each in notes.items()
+    }
 
 
 def read_metadata(key: str, raw: bytes) -> SnapshotMetadata:

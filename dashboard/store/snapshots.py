@@ -55,14 +55,19 @@ class Snapshots:
         self._described: dict[str, packing.SnapshotMetadata] = {}  # with damaged metadata: opening one takes seconds
 
     def save(
-        self, fleet: Fleet, name: str, at: datetime, export: packing.ExportMetadata | None = None
+        self,
+        fleet: Fleet,
+        name: str,
+        at: datetime,
+        export: packing.ExportMetadata | None = None,
+        author: str = "",
     ) -> packing.StoredSnapshot:
-        """Save a polled fleet with its raw answers; an existing snapshot keeps its name and notes.
+        """Save a polled fleet with its raw answers; an existing snapshot keeps its name, author and notes.
 
         `export` is the metadata in its file, for a fleet that was saved elsewhere and is imported at `at`.
         """
         answers = [{each.path: each.raw for each in one.probes if each.raw} for one in fleet.replicas]
-        return self.keep(packing.content_of(fleet), packing.describe_fleet(fleet, name, at), export, answers)
+        return self.keep(packing.content_of(fleet), packing.describe_fleet(fleet, name, at, author), export, answers)
 
     def keep(
         self,

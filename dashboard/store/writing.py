@@ -10,7 +10,13 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
-from dashboard.config.rules import add_suppression, read_suppressions, remove_suppression, suppression_yaml
+from dashboard.config.rules import (
+    add_suppression,
+    load_suppressions,
+    read_suppressions,
+    remove_suppression,
+    suppression_yaml,
+)
 from dashboard.errors import OptionsError
 from dashboard.fleet.formatting import iso
 from dashboard.rules.findings import Suppression
@@ -87,6 +93,7 @@ def _wait_for(descriptor: int) -> None:
 
 
 SCOPE = ("rule", "pool", "replicas", "labels", "until")  # of an entry: what it covers
+ENTRY = (*SCOPE, "owner", "reason")
 READABLE = 0o644  # of a new file: `check` may run as another user
 
 
@@ -107,6 +114,12 @@ def save_acceptance(file: Path, entries: Sequence[Suppression], author: str, at:
     _change(file, add)
 
 
+def acceptance_authors(file: Path, entries: Sequence[Suppression]) -> set[str]:
+    """Return who saved these entries of the file; raise OptionsError where it is unreadable or wrong."""
+    known = load_suppressions(file)
+    return {each.author for each in known for entry in entries if _is_equal(each, entry, ENTRY)}
+
+
 def undo_acceptance(file: Path, entries: Sequence[Suppression]) -> None:
     """Remove entries from the file; the rest stays, with its comments.
 
@@ -116,7 +129,7 @@ def undo_acceptance(file: Path, entries: Sequence[Suppression]) -> None:
     def remove(content: bytes) -> bytes:
         for entry in entries:
             found = enumerate(read_suppressions(content, file))
-            own = (number for number, each in found if _is_equal(each, entry, (*SCOPE, "owner", "reason")))
+            own = (number for number, each in found if _is_equal(each, entry, ENTRY))
             number = next(own, None)
             if number is None:
                 raise OptionsError(f"{file.name}: no longer has this entry")

@@ -304,5 +304,6 @@ def note_lines(note: Note | None, before: Note | None = None) -> tuple[Text, ...
 
 def _note(note: Note, label: str) -> Text:
     owner = f"{label}, {brief(note.owner)}: " if note.owner else f"{label}: "
-    time = (Piece(f" ({iso(note.at)})", Style.MUTED),) if note.at else ()
+    by = f", {brief(note.author)}" if note.author else ""
+    time = (Piece(f" ({iso(note.at)}{by})", Style.MUTED),) if note.at else ()
     return (Piece(owner, Style.STRONG), Piece(note.text or "owner assigned, no text"), *time)

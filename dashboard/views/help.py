@@ -113,7 +113,10 @@ TOPICS: Mapping[str, tuple[str, str]] = {  # of each page: the question that it 
     ),
     pages.TIMELINE: (
         "When did cohorts form, what restarted, and how did hit rates change?",
-        "A click on a time or a mark opens the page as it was then. Dragging selects a range for Changes.",
+        (
+            "A click on a time or a mark opens the page as it was then. Dragging selects a range for Changes. Who "
+            "changed what lists snapshots, notes and accepted findings by visitor."
+        ),
     ),
     pages.CHANGES: (
         "What changed between two times?",

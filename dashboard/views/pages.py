@@ -76,6 +76,8 @@ CAUSE = "cause"  # of the fix plan: the key of the one that is open
 ORDER = "order"  # of the fix plan: by its effect
 MAP = "map"  # how the map of the fleet is coloured: by hit rate
 RANGE = "range"  # of a timeline
+AUDIT = "audit"  # shown in place of a timeline: who changed what
+WHO, ACTION = "who", "action"  # in the audit log: a part of a name, and what was done
 MEETING = "meeting"  # of the review: one section a screen, named by SECTION
 
 # Choices that a page reads, besides the pool; it ignores all others.
@@ -91,7 +93,7 @@ _OWN: dict[str, set[str]] = {
     REPLICA_PAGE: {REPLICA, TAB, SETTING, SECTION, SHOW, RANGE},
     REVIEW: {FROM, NEW, SORT, MEETING, SECTION, CAUSE},
     SNAPSHOTS: {SEARCH, MANAGE},
-    TIMELINE: {RANGE},
+    TIMELINE: {RANGE, SHOW, WHO, ACTION},
     CHANGES: {FROM, TO, PATH, REPLICA},
 }
 KNOWN = {page: {POOL, *own} for page, own in _OWN.items()}  # the pool is the scope of all pages: the header shows it

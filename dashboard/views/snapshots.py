@@ -11,6 +11,7 @@ from dashboard.views import pages
 from dashboard.views.blocks import Cell, Column, Table, number_cell
 from dashboard.views.context import AS_OF, IMPORTED
 from dashboard.views.filters import write_filter
+from dashboard.views.names import brief
 from dashboard.views.summary import tally_texts
 
 UNNAMED = "unnamed"
@@ -65,9 +66,10 @@ def data_time(metadata: SnapshotMetadata) -> str:
 
 
 def saving_times(metadata: SnapshotMetadata) -> str:
-    """Return when a snapshot was saved, and when it was imported if that was elsewhere."""
+    """Return when and by whom a snapshot was saved, and when it was imported if that was elsewhere."""
     imported = f" · imported {iso(metadata.imported_at)}" if metadata.imported_at else ""
-    return f"saved {iso(metadata.saved_at)}{imported}"
+    by = f" by {brief(metadata.author)}" if metadata.author else ""
+    return f"saved {iso(metadata.saved_at)}{imported}{by}"
 
 
 def _row(stored: StoredSnapshot, *, is_shown: bool) -> tuple[Cell, ...]:

@@ -8,17 +8,18 @@ from pathlib import Path
 import streamlit as st
 
 from dashboard import service
+from dashboard.access import audit
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.causes import Cause
 from dashboard.analysis.plan import plan_of, suppressed_of
 from dashboard.config import DEFAULT_FILE
 from dashboard.config.rules import suppression_yaml
-from dashboard.errors import OptionsError
+from dashboard.errors import DashboardError, OptionsError
 from dashboard.fleet.formatting import SOME, count, one_line, shortlist
 from dashboard.fleet.pieces import plain
 from dashboard.render.markdown import to_markdown
 from dashboard.rules.findings import Finding, Suppression
-from dashboard.store.writing import save_acceptance, undo_acceptance
+from dashboard.store.writing import acceptance_authors, save_acceptance, undo_acceptance
 from dashboard.views import pages
 from dashboard.views.blocks import Entries, Entry, Tone
 from dashboard.views.excluded import covered_text, default_until, scopes
@@ -34,7 +35,6 @@ NO_OWNER, NO_REASON = "OWNER", "REASON"  # to replace in the entry
 ACCEPTED = "Pages, metrics and <code>check</code> honor it until its date."
 CHANGES = "acceptance_changes"  # how many the visitor made: each scrolls to its result
 LAST = "acceptance_last"  # what the visitor accepted last: its key, and the entries
-ACCEPT, UNDO = "accept", "undo_accept"  # in the audit log
 
 
 def draw_cause(fleet: Fleet) -> None:
@@ -87,12 +87,13 @@ def draw_undo(entries: Sequence[Suppression], key: str) -> None:
     file, entry = acceptance_file(), entries[0]
     if file is None:
         return
+    action = _undo_of(file, entries)
     with st.container(key="accepted", horizontal=True, vertical_alignment="center", gap="small"):
         until = f"Accepted until {entry.until} by {entry.owner}."
         st.html(markup.notice("good", f"{markup.glyph('good')} {markup.text(until)}"), width="content")
-        is_undone = st.button("Undo", key=f"accept_undo_{key}")
+        is_undone = st.button("Undo", key=f"accept_undo_{key}", **sessions.control(action))
     if is_undone:
-        _apply(UNDO, entries, lambda _: undo_acceptance(file, entries))
+        _apply(lambda: _undo(file, entries), "Acceptance undone")
 
 
 def draw_form(fleet: Fleet, findings: Sequence[Finding], key: str, title: str) -> None:
@@ -116,7 +117,9 @@ def draw_form(fleet: Fleet, findings: Sequence[Finding], key: str, title: str) -
             owner = st.text_input("Owner", key=f"accept_owner_{key}", max_chars=LONGEST_FIELD).strip()
             reason = st.text_input("Reason", key=f"accept_reason_{key}", max_chars=LONGEST_FIELD).strip()
             missing = st.empty()
-            is_saved = bool(file) and st.form_submit_button("Save", key=f"accept_save_{key}")
+            is_saved = bool(file) and st.form_submit_button(
+                "Save", key=f"accept_save_{key}", **sessions.control("accept")
+            )
             if is_saved and not (owner and reason):
                 missing.html(markup.notice("warning", f"{markup.glyph('warning', 'warning:')} Enter owner and reason."))
         entries = [replace(each, owner=owner or NO_OWNER, reason=reason or NO_REASON) for each in entries]
@@ -127,27 +130,52 @@ def draw_form(fleet: Fleet, findings: Sequence[Finding], key: str, title: str) -
         st.html(f'<div class="foot">{adds} {markup.text(target)}. {ACCEPTED}</div>')
         if file and is_saved and owner and reason:
             st.session_state[LAST] = (key, entries)
-            _apply(ACCEPT, entries, lambda author: save_acceptance(file, entries, author, service.utc_now()))
+            _apply(lambda: _accept(file, entries), f"Accepted until {until}")
 
 
-def _apply(action: str, entries: Sequence[Suppression], change: Callable[[str], None]) -> None:
-    """Change the file of accepted findings in the name of the visitor, and draw the page again; or the error."""
-    who, first = sessions.claims(), entries[0]
-    what = {
+def _accept(file: Path, entries: Sequence[Suppression]) -> None:
+    visitor = sessions.visitor()
+    with audit.performed("accept", visitor, **_described(entries)):
+        save_acceptance(file, entries, visitor.author, service.utc_now())
+
+
+def _undo(file: Path, entries: Sequence[Suppression]) -> None:
+    with audit.performed(_undo_of(file, entries), sessions.visitor(), **_described(entries)):
+        undo_acceptance(file, entries)
+
+
+def _undo_of(file: Path, entries: Sequence[Suppression]) -> str:
+    """Return the action that undoes entries: that of another where the visitor saved not all of them."""
+    try:
+        is_own = acceptance_authors(file, entries) <= {sessions.visitor().author}
+    except OptionsError:
+        is_own = False
+    return "undo" if is_own else "undo_of_another"
+
+
+def _described(entries: Sequence[Suppression]) -> dict[str, str]:
+    """Return what the audit log has of entries: they differ in rule, pool and replicas only."""
+    first = entries[0]
+    return {
         "rule": ", ".join(dict.fromkeys(each.rule for each in entries)),
         "pool": ", ".join(dict.fromkeys(each.pool or "" for each in entries)),
         "replicas": ", ".join(dict.fromkeys(name for each in entries for name in each.replicas)),
-        "labels": str(dict(first.labels)),
+        "labels": str(dict(first.labels)) if first.labels else "",
+        "owner": first.owner,
+        "until": str(first.until),
     }
+
+
+def _apply(change: Callable[[], None], done: str) -> None:
+    """Change the file of accepted findings, and draw the page again; or the error."""
     try:
-        with sessions.recorded(action, who, **what, owner=first.owner, until=str(first.until)):
-            change(who.get("user", who["remote"]))
+        change()
         service.reload()
-    except OptionsError as error:
+    except DashboardError as error:
         st.html(markup.notice("warning", f"{markup.glyph('warning', 'warning:')} {markup.text(str(error))}"))
         return
     st.session_state[CHANGES] = st.session_state.get(CHANGES, 0) + 1
-    st.toast(f"Accepted until {first.until}" if action == ACCEPT else "Acceptance undone")
+    st.toast(done)
     st.rerun()
 
 

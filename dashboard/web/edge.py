@@ -45,7 +45,6 @@ POLICY = (
     "base-uri 'self'",
     "form-action 'self'",
 )
-PEER_HEADER = "X-Fleet-Peer"  # peer address of the connection, for the audit log
 _INLINE_SCRIPT = re.compile("<script>(.*?)</script>", re.DOTALL)
 _AUTHORITY = re.compile(
     r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[\w.-]{1,253}))(?::(?P<port>\d{1,5}))?", re.ASCII
@@ -190,8 +189,7 @@ def middleware(options: Options, address: Callable[[], str], page: Path) -> Midd
 def guarded(app: ASGIApp, allowed: AllowedHosts, headers: Mapping[str, str]) -> ASGIApp:
     """Return an app that answers 403 to a foreign Host or Origin; every answer gets `headers`.
 
-    Streamlit gets no Origin, because it would look up its own name to check it, and the peer address as a header,
-    because it has no other access to it.
+    Streamlit gets no Origin, because it would look up its own name to check it.
     """
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -207,10 +205,8 @@ def guarded(app: ASGIApp, allowed: AllowedHosts, headers: Mapping[str, str]) -> 
         request = scope.get("method", ""), scope["path"], Headers(scope=scope)
         refused = refusal(*request, allowed, scope.get("scheme", "http"))
         if not refused:
-            peer = PEER_HEADER.lower().encode()
-            passed = [(name, value) for name, value in scope["headers"] if name not in {b"origin", peer}]
-            address = scope["client"][0] if scope.get("client") else ""
-            await app({**scope, "headers": [*passed, (peer, address.encode())]}, receive, send_secured)
+            passed = [(name, value) for name, value in scope["headers"] if name != b"origin"]
+            await app({**scope, "headers": passed}, receive, send_secured)
             return
         log.warning("403: %s", refused)
         response = PlainTextResponse(f"{refused}\n", status_code=403)

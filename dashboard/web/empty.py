@@ -101,6 +101,13 @@ def no_history() -> None:
     )
 
 
+def nobody_changed_anything() -> None:
+    _draw(
+        "No changes in this range",
+        "Listed are saved, renamed, imported and deleted snapshots, edited notes, and accepted findings.",
+    )
+
+
 def same_twice() -> None:
     _draw("Both sides are the same fleet", "Select another one above.")
 

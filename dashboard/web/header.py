@@ -228,7 +228,8 @@ def scope_html(fleet: Fleet, page: str) -> str:
 def draw_outside(fleet: Fleet, page: str) -> None:
     """Draw what the page leaves out where it is limited to one pool. Compare is about one pool: its head has it."""
     place, pool = st.empty(), links.scope()
-    if page in pages.SCOPED - {pages.COMPARE} and pool in {each.name for each in fleet.pools}:
+    is_scoped = page in pages.SCOPED - {pages.COMPARE} and st.query_params.get(pages.SHOW) != pages.AUDIT
+    if is_scoped and pool in {each.name for each in fleet.pools}:
         path = st.query_params.get(pages.PATH) if page == pages.SETTINGS else None
         outside = other_values(fleet, path, pool) if path else outside_text(fleet, pool, page)
         rest = f"{markup.bold('Other pools:')} {markup.text(outside)}"

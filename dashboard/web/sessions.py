@@ -1,10 +1,7 @@
-"""What the server knows of visitors: uploads, with quotas, the state of closed pages, and the audit log."""
+"""What the server knows of visitors: uploads, with quotas, the state of closed pages, who they are, what they may."""
 
-import json
 import re
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
@@ -14,13 +11,12 @@ from streamlit import runtime
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 
 from dashboard import service
+from dashboard.access import audit
+from dashboard.access import visitor as access
 from dashboard.access.visitor import UNKNOWN_VISITOR, VISITOR_HEADER, Visitor
 from dashboard.analysis.assembly import Fleet
-from dashboard.config.access import AccessOptions, AccessRole
-from dashboard.errors import DashboardError
-from dashboard.fleet.formatting import iso
+from dashboard.config.access import AccessRole
 from dashboard.store.packing import StoredSnapshot
-from dashboard.web.edge import PEER_HEADER
 
 MIB = 2**20
 MAX_FILE_BYTES = 32 * MIB  # an export of 1,000 replicas has 5 MB, their poll --full as text 23; also in config.toml
@@ -28,9 +24,6 @@ SESSION_BYTES = 64 * MIB
 SERVER_BYTES = 128 * MIB
 UPLOAD = re.compile(r"/_stcore/upload_file/(?P<session>[^/]+)/")
 TOO_LARGE, LENGTH_REQUIRED = 413, 411
-LONGEST_VALUE = 200  # characters of what a visitor typed or sent
-UNKNOWN = "unknown"  # outside of a server
-CLAIMS = {"forwarded_for": "X-Forwarded-For", "user": "X-Forwarded-User"}  # true only behind a proxy that sets them
 
 # The visitor of a page without a connection, such as one that was closed while it ran; tests set another one.
 outside = UNKNOWN_VISITOR
@@ -129,37 +122,24 @@ def visitor() -> Visitor:
 
 def role() -> AccessRole | None:
     """Return the role of who uses the page, by the options in force."""
-    options = service.options()
-    return visitor().role(options.access if options else AccessOptions())
+    return audit.role_of(visitor())
 
 
-def claims() -> Mapping[str, str]:
-    """Return the address of the connection, and the claims of its headers."""
-    headers = st.context.headers
-    claims = {key: headers[header] for key, header in CLAIMS.items() if header in headers}
-    return {"remote": headers.get(PEER_HEADER, UNKNOWN), **claims}
+def missing_role(action: str) -> str:
+    """Return which role an action needs, where that of the visitor does not include it; else empty."""
+    return access.missing_role(action, role())
 
 
-@contextmanager
-def recorded(action: str, who: Mapping[str, str] | None = None, **fields: Any) -> Iterator[dict[str, Any]]:
-    """Log an action once it is done, or as refused; the body may add to `fields`, which name the object."""
-    line = {"audit": action, **(who or claims())}
-    try:
-        yield fields
-    except DashboardError as error:
-        _write({**line, "audit": f"{action}_refused", **fields, "refused": str(error)})
-        raise
-    _write({**line, **fields})
+def control(action: str, hint: str | None = None) -> dict[str, Any]:
+    """Return arguments of the control of an action: its tooltip; where it is not allowed, disabled, with the role."""
+    missing = missing_role(action)
+    return {"disabled": bool(missing), "help": missing or hint}
 
 
 def save_snapshot(fleet: Fleet, name: str) -> StoredSnapshot:
-    """Save a fleet as a snapshot, and log it; raise SnapshotError where it cannot be written."""
-    with recorded("save", name=name) as line:
-        stored = service.snapshots().save(fleet, name, service.now())
-        line["snapshot"] = stored.id
+    """Save a fleet as a snapshot; raise DashboardError where it cannot be written, or is not allowed."""
+    by = visitor()
+    with audit.performed("save", by, name=name) as details:
+        stored = service.snapshots().save(fleet, name, service.now(), author=by.author)
+        details["snapshot"] = stored.id
     return stored
-
-
-def _write(line: Mapping[str, Any]) -> None:
-    cut = {key: value[:LONGEST_VALUE] if isinstance(value, str) else value for key, value in line.items()}
-    sys.stderr.write(f"{json.dumps({'audit': cut['audit'], 'at': iso(service.utc_now()), **cut})}\n")

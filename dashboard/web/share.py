@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from threading import Lock
 from typing import cast
@@ -10,8 +11,10 @@ from typing import cast
 import streamlit as st
 
 from dashboard import service
+from dashboard.access import audit
+from dashboard.access.visitor import Visitor
 from dashboard.analysis.assembly import Fleet
-from dashboard.errors import SnapshotError
+from dashboard.errors import DashboardError
 from dashboard.fleet.formatting import short_id
 from dashboard.render.export import Format, written
 from dashboard.store.packing import LONGEST_NAME, READ_ONLY, StoredSnapshot
@@ -80,14 +83,21 @@ def draw(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
 
 def _draw_save(fleet: Fleet, title: str, url_of: Callable[[str], str], page: str) -> None:
     """Offer to save the fleet as a snapshot; once done, draw the link that `url_of` makes of the snapshot's id."""
-    is_read_only = service.snapshots().read_only
-    why = READ_ONLY if is_read_only else "Saves all data of the fleet as a snapshot with a permanent link."
+    is_read_only, missing = service.snapshots().read_only, sessions.missing_role("save")
+    why = READ_ONLY if is_read_only else missing or "Saves all data of the fleet as a snapshot with a permanent link."
     st.html(markup.section(title) + f'<p class="mute">{markup.text(why)}</p>')
     if is_read_only:
         return
     default = default_name("", fleet.name, fleet.polled_at)
-    st.text_input("Name", key=NAME, placeholder=default, max_chars=LONGEST_NAME)
-    st.button("Save snapshot", key="save_snapshot", type="primary", on_click=_save_snapshot, args=(fleet,))
+    st.text_input("Name", key=NAME, placeholder=default, max_chars=LONGEST_NAME, disabled=bool(missing))
+    st.button(
+        "Save snapshot",
+        key="save_snapshot",
+        type="primary",
+        on_click=_save_snapshot,
+        args=(fleet,),
+        **sessions.control("save"),
+    )
     generation, done = st.session_state.get(SAVED, (None, ""))
     if generation != fleet.generation:
         return
@@ -105,7 +115,7 @@ def _save_snapshot(fleet: Fleet) -> None:
     name = default_name(st.session_state.get(NAME), fleet.name, fleet.polled_at)
     try:
         st.session_state[SAVED] = fleet.generation, sessions.save_snapshot(fleet, name)
-    except SnapshotError as error:
+    except DashboardError as error:
         st.session_state[SAVED] = fleet.generation, str(error)
 
 
@@ -168,15 +178,16 @@ def _draw_export(file_name: str) -> None:
     output = Format(selected)
     st.download_button(
         f"Download {output.label}",
-        data=lambda: _exported(view, output),
+        data=partial(_exported, view, output, sessions.visitor(), file_name),
         file_name=f"{file_name}.{output.suffix}",
         on_click="ignore",
         key="export",
-        help="A large fleet takes some seconds.",
+        **sessions.control("export", "A large fleet takes some seconds."),
     )
 
 
-def _exported(view: Callable[[], View], output: Format) -> bytes:
+def _exported(view: Callable[[], View], output: Format, visitor: Visitor, file: str) -> bytes:
     """Return the file of a page. A PDF of a large fleet takes 0.6 GB: one at a time is made."""
-    with _PDF_TURN if output is Format.PDF else nullcontext():
+    turn = _PDF_TURN if output is Format.PDF else nullcontext()
+    with audit.performed("export", visitor, file=f"{file}.{output.suffix}"), turn:
         return written(view(), output)

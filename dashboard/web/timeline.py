@@ -65,7 +65,7 @@ def draw_fleet(fleet: Fleet, pools: Sequence[str], pool: str | None) -> tuple[Bl
     """Draw the cohorts of all pools, or of one, and return them for an export; none without a history."""
     place = Link(Kind.PAGE, pages.TIMELINE, pool or "", ((pages.POOL, pool),) if pool else ())
     read = partial(_pools, fleet, (pool,) if pool else tuple(pools), pool, place)
-    return _draw_range(fleet, place, read) if _has_history(fleet) else ()
+    return _draw_range(fleet, place, read) if has_history(fleet) else ()
 
 
 def draw_replica(fleet: Fleet, one: Replica) -> tuple[Block, ...]:
@@ -82,7 +82,7 @@ def draw_setting(fleet: Fleet, path: str, pool: str | None) -> tuple[Block, ...]
 
 def draw_setting_of_pool(fleet: Fleet, path: str, pool: Pool) -> None:
     """Draw the values of a setting in a pool, in a dialog: its range is that of the page."""
-    if _has_history(fleet):
+    if has_history(fleet):
         place = Link(Kind.PAGE, pages.COMPARE, pool.name, ((pages.POOL, pool.name), (pages.PATH, path)))
         window = _window(fleet, links.read_choice(pages.RANGE, list(RANGES), default=_default(fleet)))
         st.html(markup.section(f"{TITLE}, {_range_words(window.name)}"))
@@ -122,7 +122,7 @@ def _here(place: Link, window: Window) -> LinkAt:
     return here_at(place.key, window.name, **dict(place.choices))
 
 
-def _has_history(fleet: Fleet) -> bool:
+def has_history(fleet: Fleet) -> bool:
     """Return whether a history covers what is shown: a snapshot may be of another fleet, or of a gap."""
     reader = service.history()
     if reader is None or fleet.polled_at is None or fleet.snapshot is None:
@@ -135,7 +135,7 @@ def _has_history(fleet: Fleet) -> bool:
 
 def _fold(fleet: Fleet, place: Link, read: BlockReader) -> tuple[Block, ...]:
     """Draw an expander, and a timeline in it once it is open; it is open where the URL names a range."""
-    if not _has_history(fleet):
+    if not has_history(fleet):
         return ()
     is_open = pages.RANGE in st.query_params
     with st.expander(TITLE, expanded=is_open, key=f"timeline_{place.key}", on_change="rerun") as aside:
@@ -143,7 +143,12 @@ def _fold(fleet: Fleet, place: Link, read: BlockReader) -> tuple[Block, ...]:
 
 
 def _draw_range(fleet: Fleet, place: Link, read: BlockReader) -> tuple[Block, ...]:
-    """Draw the choice of a range, which is in the URL, and the timeline."""
+    """Draw the choice of a range, and the timeline."""
+    return _draw(read, choose_range(fleet), place, "timeline")
+
+
+def choose_range(fleet: Fleet) -> Window:
+    """Draw the choice of a range, which is in the URL."""
     name = st.segmented_control(
         "Range",
         list(RANGES),
@@ -152,7 +157,7 @@ def _draw_range(fleet: Fleet, place: Link, read: BlockReader) -> tuple[Block, ..
         format_func=_range_words,
         label_visibility="collapsed",
     )
-    return _draw(read, _window(fleet, str(name)), place, "timeline")
+    return _window(fleet, str(name))
 
 
 def _range_words(name: str) -> str:

@@ -69,21 +69,21 @@ def test_an_action_that_the_role_does_not_include_is_refused_before_it_is_done(
 ) -> None:
     done = []
     for _ in range(3):
-        refusal = pytest.raises(ForbiddenError, match=r"^Not allowed: delete needs role admin; yours is editor\.$")
+        refusal = pytest.raises(ForbiddenError, match=r"^Not allowed: delete\. Needs role admin; yours is editor\.$")
         with refusal, performed("delete", ANN, snapshot="3fa9"):
             done.append("deleted")
 
     assert done == []
     (line,) = lines(capsys)
     assert (line["audit"], line["result"]) == ("delete", "refused")
-    assert line["reason"] == "Not allowed: delete needs role admin; yours is editor."
+    assert line["reason"] == "Not allowed: delete. Needs role admin; yours is editor."
     wait_for(lambda: len(rows(table)) == 1)
     assert rows(table)[0].details == {"snapshot": "3fa9"}
 
 
 @pytest.mark.parametrize("action", ["format_disk", "", "rename_of_another"])
 def test_an_unknown_action_and_one_on_the_thing_of_another_visitor_are_refused(action: str, table: AuditTable) -> None:
-    with pytest.raises(ForbiddenError, match="needs role admin"), performed(action, ANN):
+    with pytest.raises(ForbiddenError, match="Needs role admin"), performed(action, ANN):
         pytest.fail("done")
     wait_for(lambda: bool(rows(table)))
 

@@ -157,7 +157,8 @@ def test_the_proxy_of_the_docs_signs_in_serves_the_page_and_refuses_other_names(
         page.get_by_role("button", name="Share").click()
         page.get_by_role("button", name="Save snapshot").click()
         expect(page.get_by_text("Saved as")).to_be_visible()
-        assert json.loads(logged(process, '"audit": "save"'))["snapshot"]
+        entry = json.loads(logged(process, '"audit": "save"'))
+        assert (entry["visitor"], entry["role"], entry["means"]) == (USER, "admin", "proxy")
 
 
 def test_only_what_the_proxy_says_counts(tmp_path: Path) -> None:

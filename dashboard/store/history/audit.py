@@ -42,15 +42,26 @@ class AuditTable:
             connection.execute(audit.insert().values(at=entry.at, details=details, **texts))
 
     def entries(
-        self, period: Period, actions: Collection[str] = (), results: Collection[str] = (), *, most: int
+        self,
+        period: Period,
+        actions: Collection[str] = (),
+        results: Collection[str] = (),
+        visitor: str = "",
+        *,
+        most: int,
     ) -> Sequence[AuditEntry]:
-        """Return the newest entries of a period, the newest first, of some actions and results or of all."""
+        """Return the newest entries of a period, the newest first.
+
+        They are of some actions and results, or of all, and of visitors with a part of their name.
+        """
         c = audit.c
         query = select(*(c[name] for name in AuditEntry._fields)).where(c.at >= period.since, c.at <= period.until)
         if actions:
             query = query.where(c.action.in_(actions))
         if results:
             query = query.where(c.result.in_(results))
+        if visitor:
+            query = query.where(c.visitor.icontains(storable(visitor), autoescape=True))
         try:
             with self._database.read() as connection, connection.begin():
                 rows = connection.execute(query.order_by(c.at.desc(), c.id.desc()).limit(most)).all()

@@ -6,6 +6,7 @@ import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from dashboard import service
+from dashboard.access import audit
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.compare import Reference
 from dashboard.config.baseline_file import baseline_yaml, find_settings
@@ -22,7 +23,7 @@ from dashboard.views import pages
 from dashboard.views.blocks import Block, Paragraph, Tone
 from dashboard.views.context import context_line, context_of
 from dashboard.views.finding_list import fix_groups, full_entries, list_findings
-from dashboard.web import draw, links, markup
+from dashboard.web import draw, links, markup, sessions
 
 LONGEST_NAME = 60  # characters of what a baseline is made of
 MOST_MISTAKES = 20  # of a file that are listed
@@ -50,13 +51,20 @@ def draw_dialog(fleet: Fleet, pool: Pool, reference: Reference) -> None:
         file = f"{links.make_file_name(pool.name)}.yaml"
         context = context_line(context_of(fleet))
         st.html(markup.section("Create a baseline"))
+        visitor = sessions.visitor()  # the file is made outside of the session
+
+        def export() -> str:
+            with audit.performed("export", visitor, file=file):
+                return baseline_yaml(pool.name, settings, source=source, context_line=context)
+
         st.download_button(
             "Download baseline",
-            data=lambda: baseline_yaml(pool.name, settings, source=source, context_line=context),
+            data=export,
             file_name=file,
             mime="application/yaml",
             key="baseline_download",
             on_click="ignore",
+            **sessions.control("export"),
         )
         whose = f"Settings of {markup.text(middle_cut(source, LONGEST_NAME))}."
         st.html(f'<p class="mute">{whose} {NEXT}{markup.code(f"python -m dashboard check --baseline {file}")}</p>')

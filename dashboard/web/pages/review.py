@@ -9,7 +9,7 @@ import streamlit as st
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
-from dashboard.errors import SnapshotError
+from dashboard.errors import DashboardError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import FEW, short_id, shortlist
 from dashboard.fleet.pools import Notes
@@ -162,10 +162,12 @@ def draw_controls(fleet: Fleet) -> None:
         if service.snapshots().read_only:
             st.html(f'<p class="foot">{READ_ONLY}</p>')
         elif fleet.snapshot is not None:
-            st.html(f'<p class="foot">{"" if unread else SAVED}</p>')
+            missing = sessions.missing_role("note")
+            remark = f"The notes are read-only. {missing}" if missing else SAVED
+            st.html(f'<p class="foot">{"" if unread else remark}</p>')
         else:
             st.html(f'<p class="foot">{markup.bold("Save a snapshot to take notes.")} {WHY_SAVE}</p>')
-            st.button("Save snapshot", key=SAVE, on_click=_save_snapshot, args=(fleet,))
+            st.button("Save snapshot", key=SAVE, on_click=_save_snapshot, args=(fleet,), **sessions.control("save"))
     for problem in (str(st.session_state.pop(PROBLEM, "")), unread):
         if problem:
             st.html(markup.notice("warning", f"{markup.glyph('warning', 'warning:')} {markup.text(problem)}"))
@@ -175,7 +177,7 @@ def _save_snapshot(fleet: Fleet) -> None:
     """Save the fleet and show its snapshot: the URL names it from now on."""
     try:
         stored = sessions.save_snapshot(fleet, f"{REVIEW} {service.now():%Y-%m-%d}")
-    except SnapshotError as error:
+    except DashboardError as error:
         st.session_state[PROBLEM] = str(error)
     else:
         st.query_params.pop(pages.AT, None)
@@ -281,8 +283,8 @@ def _draw_topic(topic: NoteTopic, snapshot: str, notes: Notes) -> None:
 
 
 def _draw_note(snapshot: str, about: str, label: str, note: Note | None) -> None:
-    """Draw the fields of a note; the note alone where snapshots are read-only."""
-    if not service.snapshots().read_only:
+    """Draw the fields of a note; the note alone where snapshots are read-only, or the visitor may not edit it."""
+    if not (service.snapshots().read_only or sessions.missing_role("note")):
         review_notes.draw(snapshot, about, label, note)
     elif note is not None:
         st.html("".join(_quotes([note])))

@@ -5,10 +5,12 @@ from datetime import datetime
 import streamlit as st
 
 from dashboard import service
-from dashboard.errors import SnapshotError
+from dashboard.access import audit
+from dashboard.errors import DashboardError, SnapshotError
 from dashboard.fleet import Note
 from dashboard.fleet.formatting import iso
 from dashboard.store.packing import LONGEST_NAME, LONGEST_NOTE
+from dashboard.views.names import brief
 from dashboard.web import markup, sessions, state
 
 # Keys of the session: the two fields of a note, the last note seen on disk, the unsaved note, the remark.
@@ -49,7 +51,7 @@ def draw(snapshot: str, about: str, label: str, stored: Note | None) -> None:
 def merged(base: Note, theirs: Note, mine: Note) -> Note:
     """Merge two edits of one note; where both changed it, both texts are kept."""
     text = _merged(base.text, theirs.text, mine.text, "\n")
-    return Note(text, _merged(base.owner, theirs.owner, mine.owner, ", "), mine.at)
+    return Note(text, _merged(base.owner, theirs.owner, mine.owner, ", "), mine.at, mine.author)
 
 
 def _merged(base: str, theirs: str, mine: str, between: str) -> str:
@@ -76,10 +78,11 @@ def _follow(prefix: str, stored: Note) -> None:
 def _save(snapshot: str, about: str) -> None:
     """Save the note, merged with a concurrent edit; after a failed write the session keeps it."""
     prefix, session = PREFIX.format(snapshot, about), st.session_state
-    mine = Note(session[prefix + TEXT].strip(), session[prefix + OWNER].strip(), service.now())
+    author = sessions.visitor().author
+    mine = Note(session[prefix + TEXT].strip(), session[prefix + OWNER].strip(), service.now(), author)
     try:
         note = _write(snapshot, about, session.get(prefix + SEEN, NOTHING), mine)
-    except SnapshotError as error:
+    except DashboardError as error:
         session[prefix + UNSAVED], session[prefix + REMARK] = mine, str(error)
         return
     session[prefix + UNSAVED] = None
@@ -92,7 +95,7 @@ def _write(snapshot: str, about: str, base: Note, mine: Note) -> Note:
     note = merged(base, theirs, mine)
     if len(note.text) > LONGEST_NOTE or len(note.owner) > LONGEST_NAME:
         raise SnapshotError(TOO_LONG)
-    with sessions.recorded("note", snapshot=snapshot, about=about):
+    with audit.performed("note", sessions.visitor(), snapshot=snapshot, about=about):
         service.snapshots().note(snapshot, about, note if note.text or note.owner else None)
     return note
 
@@ -105,7 +108,8 @@ def _draw_remark(prefix: str, stored: Note | None, snapshot: str, about: str) ->
         st.button("Save again", key=f"save_{about}", on_click=_save, args=(snapshot, about))
         return
     if stored is not None and stored.at is not None:
-        when = f'<span title="{iso(stored.at)}">saved {_format_time(stored.at)}</span>'
+        by = f" by {markup.text(brief(stored.author))}" if stored.author else ""
+        when = f'<span title="{iso(stored.at)}">saved {_format_time(stored.at)}</span>{by}'
         st.html(f'<p class="saved" role="status">{when} {markup.text(remark)}</p>')
 
 

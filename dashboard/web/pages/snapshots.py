@@ -9,7 +9,8 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from dashboard import service
-from dashboard.errors import SnapshotError
+from dashboard.access import audit
+from dashboard.errors import DashboardError, SnapshotError
 from dashboard.fleet.formatting import count, iso, short_id
 from dashboard.fleet.times import is_time
 from dashboard.sources.importing import File, RefusedFile, import_files
@@ -139,10 +140,10 @@ def _draw_snapshot(stored: StoredSnapshot) -> None:
     if is_writable:
         _draw_name(stored)
     with st.container(horizontal=True, gap="small"):
-        visitor = sessions.claims()  # the file is made outside of the session
+        visitor = sessions.visitor()  # the file is made outside of the session
 
         def export() -> bytes:
-            with sessions.recorded("export", visitor, snapshot=stored.id, name=sidecar.name or UNNAMED):
+            with audit.performed("export", visitor, snapshot=stored.id, name=sidecar.name or UNNAMED):
                 return service.snapshots().export(stored.id)
 
         st.download_button(
@@ -152,16 +153,22 @@ def _draw_snapshot(stored: StoredSnapshot) -> None:
             mime="application/gzip",
             on_click="ignore",
             key="download",
-            help="One file with the fleet, its name and notes, for import elsewhere.",
+            **sessions.control("export", "One file with the fleet, its name and notes, for import elsewhere."),
         )
         if is_writable:
-            st.button("Delete …", key="delete", on_click=_set_to_delete, args=(stored.id,))
-    if is_writable and st.session_state.get(TO_DELETE) == stored.id:
+            st.button(
+                "Delete …", key="delete", on_click=_set_to_delete, args=(stored.id,), **sessions.control("delete")
+            )
+    if is_writable and (missing := sessions.missing_role("delete")):  # a tooltip of a disabled button needs a mouse
+        st.html(f'<p class="mute">{missing}</p>')
+    elif is_writable and st.session_state.get(TO_DELETE) == stored.id:
         _draw_deletion(stored)
 
 
 def _draw_name(stored: StoredSnapshot) -> None:
-    sidecar = stored.metadata
+    sidecar, visitor = stored.metadata, sessions.visitor()
+    action = "rename" if sidecar.author == visitor.author else "rename_of_another"
+    allowed = sessions.control(action)
     with draw.controls_row():
         typed = st.text_input(
             "Name",
@@ -169,15 +176,16 @@ def _draw_name(stored: StoredSnapshot) -> None:
             placeholder=default_name("", sidecar.fleet, sidecar.data_as_of),
             max_chars=LONGEST_NAME,
             key=f"name_{stored.id}",
+            disabled=allowed["disabled"],
         )
         name = default_name(typed, sidecar.fleet, sidecar.data_as_of)
 
         def rename() -> None:
-            with sessions.recorded("rename", snapshot=stored.id, name=name):
+            with audit.performed(action, visitor, snapshot=stored.id, name=name, before=sidecar.name):
                 service.snapshots().rename(stored.id, name)
 
-        # Never disabled: a name arrives when its field loses the focus, and a disabled button would miss that click.
-        if st.button("Rename", key="rename") and name != sidecar.name:
+        # With an unchanged name, too: a new one arrives when its field loses the focus, with the click on the button.
+        if st.button("Rename", key="rename", **allowed) and name != sidecar.name:
             _apply(rename)
 
 
@@ -194,14 +202,14 @@ def _draw_deletion(stored: StoredSnapshot) -> None:
     st.html(markup.notice("warning", warning))
     typed = st.text_input("Type its name to confirm", key=f"delete_{stored.id}", max_chars=LONGEST_NAME)
     with st.container(horizontal=True, gap="small"):
-        if st.button("Delete permanently", type="primary", key="delete_for_good"):
+        if st.button("Delete permanently", type="primary", key="delete_for_good", **sessions.control("delete")):
             _apply(lambda: _delete(stored, typed))
         st.button("Cancel", key="keep", on_click=_set_to_delete, args=(None,))
 
 
 def _delete(stored: StoredSnapshot, typed: str | None) -> None:
     name = stored.metadata.name or UNNAMED
-    with sessions.recorded("delete", snapshot=stored.id, name=name):
+    with audit.performed("delete", sessions.visitor(), snapshot=stored.id, name=name):
         if (typed or "").strip() != name:
             raise SnapshotError(f"Not deleted: type the name, {name}.")
         service.snapshots().delete(stored.id)
@@ -214,7 +222,7 @@ def _apply(change: Callable[[], None]) -> None:
     """Change something, close the dialog and draw the page again; on an error draw its reason."""
     try:
         change()
-    except SnapshotError as error:
+    except DashboardError as error:
         st.html(markup.notice("warning", markup.text(error)))
         return
     _close()
@@ -225,20 +233,23 @@ def draw_import() -> None:
     """Draw the field for files and the result of the last import; nothing where snapshots are read-only."""
     if service.snapshots().read_only:
         return
-    st.html(markup.section("Import") + _HOW)
+    allowed = sessions.control("import")
+    missing = f'<p class="mute">{markup.text(allowed["help"])}</p>' if allowed["disabled"] else _HOW
+    st.html(markup.section("Import") + missing)
     files = st.file_uploader(
         "Files",
         accept_multiple_files=True,
         key=f"files_{st.session_state.get(ROUND, 0)}",  # a new key empties the field
         max_upload_size=MAX_FILE_BYTES // MIB,
         label_visibility="collapsed",
+        disabled=allowed["disabled"],
     )
-    if files:
+    if files and not allowed["disabled"]:  # reading files is work, too
         with draw.controls_row():
             name = st.text_input(
                 "Name of the imported fleet", placeholder=FLEET_NAME, max_chars=LONGEST_NAME, width=360
             )
-            is_pressed = st.button("Import", type="primary", key="import")
+            is_pressed = st.button("Import", type="primary", key="import", **allowed)
         if is_pressed:
             status = st.empty()
             many = count(len(files), "file")
@@ -264,7 +275,7 @@ def _import(
     Return the description of each snapshot by its id, and the files that were refused.
     """
     live, at = service.current(), service.now()
-    visitor = sessions.claims()  # the page may be closed before the files are read
+    visitor = sessions.visitor()  # the page may be closed before the files are read
     saved: dict[str, str] = {}
     try:
         contents = [File(each.name, each.getvalue()) for each in files]
@@ -275,10 +286,11 @@ def _import(
     for file, content, sidecar, carried in fleets:
         called = carried.name or (file.partition(".json")[0] if file else name_of_answers)
         try:
-            with sessions.recorded("import", visitor, name=called, file=file) as line:
-                stored = service.snapshots().keep(content, with_name(sidecar, called), carried)
-                line["snapshot"] = stored.id
-        except SnapshotError as error:
+            with audit.performed("import", visitor, name=called, file=file) as details:
+                named = with_name(sidecar, called).model_copy(update={"author": visitor.author})
+                stored = service.snapshots().keep(content, named, carried)
+                details["snapshot"] = stored.id
+        except DashboardError as error:
             refused.append(RefusedFile(file or name, str(error)))
         else:
             saved[stored.id] = f"{stored.metadata.name}: {count(sidecar.targets, 'replica')}"

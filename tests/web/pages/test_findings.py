@@ -131,7 +131,7 @@ def test_an_accepted_finding_is_saved_with_an_audit_line_and_suppressed_at_once_
     assert len(entries(page)) < before
 
     (entry,) = load_suppressions(accepting)
-    assert (entry.rule, entry.owner, entry.author) == (listed.finding.rule, "ann", "unknown")
+    assert (entry.rule, entry.owner, entry.author) == (listed.finding.rule, "ann", "")
     line = json.loads(capsys.readouterr().err.splitlines()[-1])
     assert (line["audit"], line["rule"], line["owner"]) == ("accept", entry.rule, "ann")
     assert listed.finding.id in {each.id for each in service.current().inspection.suppressed}
@@ -139,7 +139,7 @@ def test_an_accepted_finding_is_saved_with_an_audit_line_and_suppressed_at_once_
     page.button(key=f"accept_undo_{listed.key}").click()
     assert len(entries(rerun(page))) == before
     assert load_suppressions(accepting) == ()
-    assert json.loads(capsys.readouterr().err.splitlines()[-1])["audit"] == "undo_accept"
+    assert json.loads(capsys.readouterr().err.splitlines()[-1])["audit"] == "undo"
     assert listed.finding.id in {each.id for each in service.current().inspection.findings}
 
 
@@ -195,7 +195,8 @@ def test_a_file_that_cannot_be_extended_is_reported_on_the_page_and_refused_in_t
     page.button(key=f"accept_save_{key}").click()
 
     assert "accepted.yaml: read-only; make it writable" in html(rerun(page))
-    assert json.loads(capsys.readouterr().err.splitlines()[-1])["audit"] == "accept_refused"
+    line = json.loads(capsys.readouterr().err.splitlines()[-1])
+    assert (line["audit"], line["result"]) == ("accept", "failed")
     assert accepting.read_text() == "suppress: []\n"
 
 
