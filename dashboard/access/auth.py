@@ -14,8 +14,10 @@ from starlette.routing import Route
 
 from dashboard.access import audit, proxy, tokens
 from dashboard.access.keys import SessionKeys
+from dashboard.access.page import page
 from dashboard.access.routes import AUTH
 from dashboard.access.sessions import PURPOSE, SessionStore, cookie_name
+from dashboard.access.signing_in import OidcRoutes
 from dashboard.access.visitor import VISITOR_HEADER, Means, Visitor
 from dashboard.config.access import AccessOptions
 from dashboard.errors import HistoryError
@@ -41,12 +43,14 @@ class Auth:
         self._options = options
         self.sessions = SessionStore(rows or MemorySignIns(), lambda: options().session)
         self.keys = SessionKeys(lambda: options().session, folder)
+        self.oidc = OidcRoutes(options, self)
 
     def routes(self) -> list[Route]:
         return [
             Route(f"{AUTH}session", self._session, methods=["GET"]),
             Route(f"{AUTH}token", self._token, methods=["POST"]),
             Route(f"{AUTH}logout", self._logout, methods=["POST"]),
+            *self.oidc.routes(),
         ]
 
     async def visitor(self, request: HTTPConnection, client: str) -> Visitor | None:
@@ -60,11 +64,13 @@ class Auth:
             return Visitor(entry.name, Means.BEARER, frozenset(), sign_in.id, entry.role, client) if entry else None
         if sign_in.means != self._options().mode:
             return None
+        if self._options().mode == "oidc" and (sign_in := await self.oidc.current(sign_in)) is None:
+            return None
         return Visitor(sign_in.name, Means(sign_in.means), sign_in.groups, sign_in.id, None, client)
 
     async def sign_in(self, request: HTTPConnection) -> SignIn | None:
         """Return the sign-in of the cookie of a request, which counts as activity; None without one."""
-        signed = request.cookies.get(cookie_name(is_secure=self._is_secure(request)))
+        signed = request.cookies.get(cookie_name(is_secure=self.is_secure(request)))
         key = self.keys.verify(signed, PURPOSE) if signed else None
         if key is None:
             return None
@@ -85,7 +91,7 @@ class Auth:
 
     def give(self, response: Response, sign_in: SignIn, request: HTTPConnection) -> None:
         """Give a browser the cookie of its sign-in, signed with the newest key."""
-        is_secure = self._is_secure(request)
+        is_secure = self.is_secure(request)
         response.set_cookie(
             cookie_name(is_secure=is_secure),
             self.keys.sign(sign_in.id, PURPOSE),
@@ -98,7 +104,7 @@ class Auth:
 
     async def end(self, request: HTTPConnection, response: Response) -> SignIn | None:
         """End the session of a request, and let the browser forget it; return its sign-in. Raise HistoryError."""
-        sign_in, is_secure = await self.sign_in(request), self._is_secure(request)
+        sign_in, is_secure = await self.sign_in(request), self.is_secure(request)
         response.delete_cookie(cookie_name(is_secure=is_secure), secure=is_secure, httponly=True, samesite="lax")
         response.headers["Cache-Control"] = "no-store"
         if sign_in is not None:
@@ -123,10 +129,18 @@ class Auth:
         return response
 
     async def _logout(self, request: Request) -> Response:
-        """End the session; the browser goes on at the first page."""
-        response: Response = RedirectResponse(START, SEE_OTHER)
+        """End the session; the browser goes on at the provider, which signs it out too, else at the first page."""
+        goes_to = START
         try:
-            sign_in = await self.end(request, response)
+            sign_in = await self.sign_in(request)
+            if sign_in is not None and sign_in.means == Means.OIDC:
+                goes_to = await self.oidc.sign_out_url(sign_in, request)
+            response: Response = RedirectResponse(START, SEE_OTHER)
+            if "application/json" in request.headers.get("accept", ""):
+                response = JSONResponse({"next": goes_to})
+            elif goes_to != START:  # no redirect: `form-action` of our policy counts for those after a form
+                response = page("Signed out", "The provider signs out, too.", 200, go_to=goes_to)
+            await self.end(request, response)
         except HistoryError as error:
             return JSONResponse({"detail": f"Not signed out: {error}"}, UNAVAILABLE)
         if sign_in is not None:
@@ -146,7 +160,8 @@ class Auth:
             self.give(response, sign_in, request)
         return response
 
-    def _is_secure(self, request: HTTPConnection) -> bool:
+    def is_secure(self, request: HTTPConnection) -> bool:
+        """Return whether the browser speaks https."""
         access = self._options()
         is_https_url = access.oidc is not None and (access.oidc.url or "").startswith("https:")
         return is_https_url or proxy.is_https(request.scope, access)

@@ -4,14 +4,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from html import escape
 from ipaddress import ip_address
 from math import ceil
 from typing import NamedTuple
 
-from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
@@ -20,8 +18,10 @@ from dashboard.access import audit, proxy, tokens
 from dashboard.access.attempts import MOST_FAILURES, FailureCounts
 from dashboard.access.auth import Auth, today
 from dashboard.access.keys import configured_keys
+from dashboard.access.page import NO_STORE, page
 from dashboard.access.routes import AUTH, READING, WEBSOCKET, needed
-from dashboard.access.visitor import VISITOR_HEADER, Means, NotSignedInError, Visitor
+from dashboard.access.signing_in import SEE_OTHER, SOMEBODY_ELSE, login_path
+from dashboard.access.visitor import VISITOR_HEADER, Means, NotSignedInError, Visitor, no_role
 from dashboard.config.access import AccessOptions, AccessRole
 from dashboard.errors import HistoryError, OptionsError
 
@@ -32,11 +32,6 @@ POLICY_VIOLATION = 1008  # code of a closed websocket
 UNAUTHORIZED, FORBIDDEN, TOO_MANY, UNAVAILABLE = 401, 403, 429, 503
 HOW_BY_PROGRAM = "send Authorization: Bearer with a token of access.tokens"
 LOOPBACK_NAME = "localhost"
-PAGE = (
-    '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-    "<title>{title}</title><style>body{{font:15px/1.5 system-ui,sans-serif;color-scheme:light dark;margin:15vh auto;"
-    "max-width:34rem;padding:0 1rem}}h1{{font-size:1.4rem}}</style><h1>{title}</h1><p>{detail}</p></html>"
-)
 
 
 class Refusal(NamedTuple):
@@ -147,7 +142,7 @@ class Gate:
         """Return why the role of a visitor is not enough; None where it is."""
         mine = visitor.role(self._options())
         if mine is None:
-            return Refusal(FORBIDDEN, f"Forbidden: {visitor.name} has no role: see access.roles in fleet.yaml.")
+            return Refusal(FORBIDDEN, f"Forbidden: {no_role(visitor.name)}")
         if mine < role:
             return Refusal(FORBIDDEN, f"Forbidden: this needs role {role.word}; yours is {mine.word}.")
         return None
@@ -176,7 +171,7 @@ class Gate:
         return refused._replace(status=TOO_MANY, detail=detail, retry_seconds=seconds)
 
     async def _refuse(self, refused: Refusal, scope: Scope, receive: Receive, send: Send) -> None:
-        response = _response(refused, Headers(scope=scope), scope.get("method", WEBSOCKET))
+        response = _response(refused, HTTPConnection(scope), has_sign_in=self._options().mode == "oidc")
         if scope["type"] == "http":
             await response(scope, receive, send)
         else:
@@ -236,15 +231,17 @@ def _with_visitor(scope: Scope, visitor: Visitor | None) -> Scope:
     return {**scope, "headers": headers}
 
 
-def _response(refused: Refusal, headers: Headers, method: str) -> Response:
+def _response(refused: Refusal, request: HTTPConnection, *, has_sign_in: bool) -> Response:
     """Return the answer to a refused request: a page for a browser that asks for one, else JSON."""
-    extra = {"Cache-Control": "no-store"}
+    extra = dict(NO_STORE)
     if refused.status == UNAUTHORIZED:
         extra["WWW-Authenticate"] = "Bearer"
     if refused.retry_seconds:
         extra["Retry-After"] = str(refused.retry_seconds)
-    if method in READING and "text/html" in headers.get("accept", ""):
+    if request.scope.get("method") in READING and "text/html" in request.headers.get("accept", ""):
+        if has_sign_in and refused.status == UNAUTHORIZED and not refused.is_guess:
+            return RedirectResponse(login_path(request), SEE_OTHER, NO_STORE)
         title, _, rest = refused.detail.partition(": ")
-        detail = f"{rest[:1].upper()}{rest[1:]}"
-        return HTMLResponse(PAGE.format(title=title, detail=escape(detail)), refused.status, extra)
+        link = SOMEBODY_ELSE if has_sign_in and refused.status == FORBIDDEN else None
+        return page(title, f"{rest[:1].upper()}{rest[1:]}", refused.status, link, headers=extra)
     return JSONResponse({"detail": refused.detail}, refused.status, extra)

@@ -19,10 +19,10 @@ from authlib.oidc.core import CodeIDToken
 from joserfc.errors import JoseError
 
 from dashboard.access.jwt import LEEWAY_SECONDS, PublishedKeys, claims_of
-from dashboard.access.visitor import NotSignedInError
+from dashboard.access.visitor import NotSignedInError, UnavailableError
 from dashboard.config.access import OidcOptions
 from dashboard.config.address import service_url
-from dashboard.errors import DashboardError, UnreadableError
+from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials
 from dashboard.sources.http import credentials
 from dashboard.sources.http.client import Client
@@ -45,10 +45,6 @@ _CODE = re.compile(r"[a-z_]{1,40}")  # of an error, in RFC 6749
 _PATH = re.compile(r"/(?![/\\])[!-\[\]-~]*")  # of this server: no //host, no \, no control characters
 
 
-class UnavailableError(DashboardError):
-    """The provider cannot be asked, or refuses this dashboard; the sentence has cause and action."""
-
-
 class PendingSignIn(NamedTuple):
     """A sign-in that has begun; only the browser that began it can end it."""
 
@@ -67,6 +63,7 @@ class PendingSignIn(NamedTuple):
 class Identity:
     """Who signed in, and the tokens that the provider gave; the refresh token is empty where it gives none."""
 
+    issuer: str
     subject: str
     name: str
     groups: frozenset[str]
@@ -122,13 +119,15 @@ class OpenIdProvider:
         claims = await self._claims(tokens, nonce=begun.nonce)
         groups = groups_of(claims.get(self.options.groups_claim))
         kept = _text(tokens, "refresh_token"), _text(tokens, "id_token")
-        return Identity(claims["sub"], self._name(claims), groups, *kept)
+        return Identity(self.options.issuer, claims["sub"], self._name(claims), groups, *kept)
 
     async def refresh(self, known: Identity) -> Identity:
         """Return who signed in, with the groups of today.
 
         Raise NotSignedInError where the provider has ended the sign-in, UnavailableError where it does not answer.
         """
+        if known.issuer != self.options.issuer:
+            raise NotSignedInError("Another provider is configured now. Sign in again.")
         tokens = await self._tokens({"grant_type": "refresh_token", "refresh_token": known.refresh_token})
         known = replace(
             known,
@@ -143,12 +142,11 @@ class OpenIdProvider:
         return replace(known, groups=groups_of(claims.get(self.options.groups_claim)))
 
     async def sign_out_url(self, id_token: str, back: str) -> str:
-        """Return where the browser signs out at the provider, which sends it back; empty where that is not offered."""
-        try:
-            endpoint = (await self._discover()).get(END_SESSION)
-        except UnavailableError as error:
-            log.warning("no sign-out at the provider: %s", error)
-            return ""
+        """Return where the browser signs out at the provider, which sends it back; empty where that is not offered.
+
+        Raise UnavailableError.
+        """
+        endpoint = (await self._discover()).get(END_SESSION)
         if not endpoint:
             return ""
         hint = {"id_token_hint": id_token} if id_token else {}

@@ -32,6 +32,9 @@ class RouteRole(NamedTuple):
 TABLE = (
     *(RouteRole(path, READING, None, "probe") for path in sorted(PROBES)),
     RouteRole("/auth/token", frozenset({"POST"}), AccessRole.VIEWER, "session of a token"),
+    RouteRole("/auth/login", READING, None, "sign-in: to the OpenID provider"),
+    RouteRole("/auth/callback", READING, None, "sign-in: back from the OpenID provider"),
+    RouteRole("/auth/signed-out", READING, None, "a page after sign-out"),
     RouteRole("/auth/logout", frozenset({"POST"}), None, "sign-out"),
     RouteRole("/auth/session", READING, AccessRole.VIEWER, "name, role and end of the session"),
     RouteRole("/metrics", READING, AccessRole.VIEWER, "metrics of Prometheus"),

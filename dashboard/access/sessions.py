@@ -99,6 +99,18 @@ class SessionStore:
         """Note that a visitor is active."""
         self._change(sign_in, active_at=self._clock())
 
+    def claim(self, sign_in: SignIn) -> bool:
+        """Return whether the groups of a sign-in are to be refreshed here; False where another request does it."""
+        now = self._clock()
+        is_ours = self._rows.claim(sign_in.id, sign_in.refreshed_at, now)
+        if is_ours:
+            self._remember(sign_in, refreshed_at=now)
+        return is_ours
+
+    def age(self, sign_in: SignIn) -> timedelta:
+        """Return how long ago the groups of a sign-in were read."""
+        return self._clock() - sign_in.refreshed_at
+
     def refresh(self, sign_in: SignIn, groups: frozenset[str], sealed: bytes) -> SignIn:
         """Note the groups that the provider reports now; return the changed sign-in."""
         return self._change(sign_in, groups=groups, sealed=sealed, refreshed_at=self._clock())
@@ -109,10 +121,13 @@ class SessionStore:
         self._rows.delete(key)
 
     def _change(self, sign_in: SignIn, **changes: object) -> SignIn:
-        changed = replace(sign_in, **changes)  # type: ignore[arg-type]
         self._rows.update(sign_in.id, **changes)
+        return self._remember(sign_in, **changes)
+
+    def _remember(self, sign_in: SignIn, **changes: object) -> SignIn:
         with self._lock:
             known, read_at = self._cached.get(sign_in.id, (None, 0.0))
+            changed = replace(known or sign_in, **changes)  # type: ignore[arg-type]
             if known is not None:  # else it has ended meanwhile
                 self._cached[sign_in.id] = changed, read_at
         return changed

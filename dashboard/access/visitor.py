@@ -41,6 +41,10 @@ class NotSignedInError(DashboardError):
     """Nobody is recognized; the sentence has cause and action, and may be shown to anybody."""
 
 
+class UnavailableError(DashboardError):
+    """The OpenID provider cannot be asked, or refuses this dashboard; the sentence has cause and action."""
+
+
 class ForbiddenError(DashboardError):
     """A role does not include an action."""
 
@@ -85,6 +89,11 @@ class Visitor:
 
 # A request whose connection is gone: no role.
 UNKNOWN_VISITOR = Visitor("unknown", Means.NOBODY)
+
+
+def no_role(name: str) -> str:
+    """Return why somebody who signed in does not get in."""
+    return f"No role for {name}: no group of this account is in access.roles. Ask an administrator."
 
 
 def is_allowed(action: str, role: AccessRole | None) -> bool:

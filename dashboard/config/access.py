@@ -116,9 +116,11 @@ class OidcOptions(Part):
     ca_file: sources.PathFromFile | None = None
 
     @model_validator(mode="after")
-    def _one_secret(self) -> Self:
+    def _check(self) -> Self:
         if self.client_secret_env and self.client_secret_file:
             raise ValueError("client_secret_env and client_secret_file are both set; keep one")
+        if self.url and "/" in self.url.partition("://")[2]:
+            raise ValueError("url has a path; the dashboard needs a host name of its own: write https://host")
         return self
 
 

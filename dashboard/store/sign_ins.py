@@ -45,6 +45,9 @@ class SignIns(Protocol):
     def update(self, key: str, **changes: Any) -> None:
         """Change fields of a sign-in; nothing where it has been deleted."""
 
+    def claim(self, key: str, refreshed_at: datetime, now: datetime) -> bool:
+        """Set when a sign-in was refreshed, unless that has changed; return whether it was set."""
+
     def delete(self, key: str) -> None:
         """Forget a sign-in, if it is there."""
 
@@ -73,6 +76,14 @@ class MemorySignIns:
             if (known := self._by_id.get(key)) is not None:
                 self._by_id[key] = replace(known, **changes)
                 self._by_id.move_to_end(key)
+
+    def claim(self, key: str, refreshed_at: datetime, now: datetime) -> bool:
+        with self._lock:
+            known = self._by_id.get(key)
+            if known is None or known.refreshed_at != refreshed_at:
+                return False
+            self._by_id[key] = replace(known, refreshed_at=now)
+            return True
 
     def delete(self, key: str) -> None:
         with self._lock:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from joserfc import jwt as signing
 from joserfc.jwk import KeySet, RSAKey
 
-from dashboard.access.oidc import Identity, OpenIdProvider, PendingSignIn, UnavailableError, groups_of, safe_path
-from dashboard.access.visitor import NotSignedInError
+from dashboard.access.oidc import Identity, OpenIdProvider, PendingSignIn, groups_of, safe_path
+from dashboard.access.visitor import NotSignedInError, UnavailableError
 from dashboard.config.access import OidcOptions
 from tests.access.openid import CLIENT, SECRET, OpenIdServer, openid_server, sign_in
 from tests.serving import free_port
@@ -201,15 +201,15 @@ def test_sign_out_at_the_provider_names_the_sign_in_and_the_way_back(server: Ope
 def test_a_provider_that_is_down_is_a_sentence_and_signed_in_visitors_keep_their_groups() -> None:
     port = free_port()
     provider = OpenIdProvider(options(f"http://127.0.0.1:{port}"))
-    known = Identity("ann", "ann", frozenset({"sre"}), "refresh", "")
+    known = Identity(f"http://127.0.0.1:{port}", "ann", "ann", frozenset({"sre"}), "refresh", "")
     for work in (
         lambda: provider.authorization_url(BEGUN, CALLBACK),
         lambda: provider.redeem(UNUSED, BEGUN, CALLBACK),
         lambda: provider.refresh(known),
+        lambda: provider.sign_out_url("", DASHBOARD),
     ):
         with pytest.raises(UnavailableError, match=rf"^127\.0\.0\.1:{port} refused the connection\.$"):
             run(work())
-    assert run(provider.sign_out_url("", DASHBOARD)) == ""
 
 
 # A provider that lies.
@@ -331,7 +331,7 @@ def test_a_forged_id_token_signs_nobody_in(liar: HostileServer, name: str) -> No
 def test_a_forged_id_token_of_a_refresh_changes_no_groups(liar: HostileServer, name: str) -> None:
     """The nonce is not that of a sign-in any more."""
     give(liar, FORGED[name](liar), refresh_token="new")
-    known = Identity("ann", "ann", frozenset({"ml"}), "old", "")
+    known = Identity(liar.address, "ann", "ann", frozenset({"ml"}), "old", "")
     found = run(OpenIdProvider(options(liar.address)).refresh(known))
 
     expected = frozenset({"sre"} if name.endswith("nonce") else {"ml"})
@@ -339,9 +339,18 @@ def test_a_forged_id_token_of_a_refresh_changes_no_groups(liar: HostileServer, n
 
 
 def test_a_refresh_that_answers_about_somebody_else_changes_no_groups(liar: HostileServer) -> None:
-    known = Identity("bob", "bob", frozenset({"ml"}), "old", "")
+    known = Identity(liar.address, "bob", "bob", frozenset({"ml"}), "old", "")
 
     assert run(OpenIdProvider(options(liar.address)).refresh(known)).groups == {"ml"}
+
+
+def test_the_tokens_of_another_provider_are_never_sent(liar: HostileServer) -> None:
+    """A reload may name another one."""
+    known = Identity("https://old.example.com:443", "ann", "ann", frozenset({"ml"}), "old", "")
+
+    with pytest.raises(NotSignedInError, match="Another provider"):
+        run(OpenIdProvider(options(liar.address)).refresh(known))
+    assert liar.asked == []
 
 
 def test_userinfo_about_somebody_else_signs_nobody_in(liar: HostileServer) -> None:

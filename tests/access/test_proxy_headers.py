@@ -195,8 +195,8 @@ def test_the_gate_passes_the_visitor_on_and_no_header_that_could_be_read_as_anot
         ([USER, GROUPS], VISITOR, 401, f"Unauthorized: {VISITOR} is not in access.trusted_proxies."),
         ([], PROXY, 401, "Unauthorized: The proxy sent no header x-forwarded-user."),
         ([USER, USER, GROUPS], PROXY, 401, "Unauthorized: Header x-forwarded-user was sent twice."),
-        ([USER], PROXY, 403, "Forbidden: ann@example.com has no role"),
-        ([USER, (GROUPS[0], "sre ml")], PROXY, 403, "Forbidden: ann@example.com has no role"),
+        ([USER], PROXY, 403, "Forbidden: No role for ann@example.com: no group"),
+        ([USER, (GROUPS[0], "sre ml")], PROXY, 403, "Forbidden: No role for ann@example.com: no group"),
     ],
 )
 def test_the_gate_answers_why_nobody_gets_in(pairs: list[tuple[str, str]], peer: str, status: int, detail: str) -> None:

@@ -351,3 +351,29 @@ def test_the_database_has_nothing_that_makes_a_cookie_and_no_token(tmp_path: Pat
 
     assert value not in str(row)
     assert bearer()["authorization"].removeprefix("Bearer ") not in str(row)
+
+
+def test_of_the_dashboards_that_share_sessions_one_refreshes_the_groups_of_a_visitor(rows: SignIns) -> None:
+    clock = Clock()
+    one, two = store(rows, clock), store(rows, clock)
+    begun = one.begin("ann", Means.OIDC, frozenset({"sre"}), sealed=b"old")
+    known = two.find(begun.id)
+    assert known is not None
+    clock.now += timedelta(minutes=5)
+    one.touch(begun)
+
+    assert one.claim(begun)
+    assert not two.claim(known)
+    assert one.age(begun) == timedelta(minutes=5)
+    one.refresh(begun, frozenset({"ml"}), b"new")
+    later = store(rows, clock).find(begun.id)
+    assert later == one.find(begun.id)
+    assert later is not None
+    assert (later.groups, later.sealed, later.active_at, one.age(later)) == (
+        frozenset({"ml"}),
+        b"new",
+        clock.now,
+        timedelta(),
+    )
+    one.end(begun.id)
+    assert not one.claim(later)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import delete, func, select, update
@@ -44,6 +45,12 @@ class DatabaseSignIns:
         """Change fields of a sign-in; nothing where it has been deleted."""
         with self._database().maintained() as connection, connection.begin():
             connection.execute(update(session).where(session.c.id == key).values(_columns(changes)))
+
+    def claim(self, key: str, refreshed_at: datetime, now: datetime) -> bool:
+        """Set when a sign-in was refreshed, unless that has changed; return whether it was set."""
+        is_same = (session.c.id == key) & (session.c.refreshed_at == refreshed_at)
+        with self._database().maintained() as connection, connection.begin():
+            return connection.execute(update(session).where(is_same).values(refreshed_at=now)).rowcount == 1
 
     def delete(self, key: str) -> None:
         """Forget a sign-in, if it is there."""

@@ -18,6 +18,7 @@ function addKey() {
 }
 
 async function findAccount(_context, id) {
+  if (accounts[id] === null) return undefined; // it is gone
   const own = accounts[id] ?? {};
   return { accountId: id, claims: () => ({ sub: id, email: `${id}@example.com`, ...own }) };
 }

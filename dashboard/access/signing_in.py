@@ -1,0 +1,235 @@
+"""Mode oidc in the gate: the routes to the provider and back, and the groups of its sessions."""
+
+import hmac
+import json
+import logging
+import math
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlencode
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from dashboard.access import audit, proxy
+from dashboard.access.attempts import FailureCounts
+from dashboard.access.page import NO_STORE, SIGN_IN, PageLink, page
+from dashboard.access.routes import AUTH
+from dashboard.access.visitor import Means, NotSignedInError, UnavailableError, Visitor, no_role
+from dashboard.config.access import AccessOptions
+from dashboard.errors import DashboardError, HistoryError
+from dashboard.store.sign_ins import SignIn
+
+if TYPE_CHECKING:
+    from dashboard.access.auth import Auth
+    from dashboard.access.oidc import Identity, OpenIdProvider, PendingSignIn
+
+log = logging.getLogger(__name__)
+
+LOGIN, CALLBACK, SIGNED_OUT = f"{AUTH}login", f"{AUTH}callback", f"{AUTH}signed-out"
+NEXT, AGAIN = "next", "again"  # parameters of LOGIN
+START = "/"
+SEE_OTHER, BAD_REQUEST, FORBIDDEN, NOT_FOUND, TOO_MANY, UNAVAILABLE = 303, 400, 403, 404, 429, 503
+COOKIE, PURPOSE = "fleet_sign_in_", "sign-in"
+COOKIE_CHARACTERS = 8  # of the state, in the name: several tabs may sign in at once
+MOST_COOKIES = 10
+PENDING_SECONDS = 600
+MOST_STARTS = 60  # of a client in a minute
+RETRY_SECONDS = 60.0  # between two attempts to refresh groups while something is down
+SOMEBODY_ELSE = PageLink("Sign in as somebody else", f"{LOGIN}?{AGAIN}=1")
+
+
+class OidcRoutes:
+    """Sign-in at the provider of the options in force, for the sessions of `auth`."""
+
+    def __init__(self, options: Callable[[], AccessOptions], auth: "Auth") -> None:
+        self._options = options
+        self._auth = auth
+        self._known: OpenIdProvider | None = None
+        self._starts = FailureCounts(MOST_STARTS)
+        self._paused_until = 0.0  # while the database is gone
+
+    def routes(self) -> list[Route]:
+        return [Route(LOGIN, self._login), Route(CALLBACK, self._callback), Route(SIGNED_OUT, self._signed_out)]
+
+    def _provider(self) -> "OpenIdProvider":
+        """Return the provider; raise UnavailableError where the options name none."""
+        from dashboard.access.oidc import OpenIdProvider  # noqa: PLC0415  the extra `auth`
+
+        access = self._options()
+        if access.mode != "oidc" or access.oidc is None:
+            raise UnavailableError("access.mode is not oidc.")
+        if self._known is None or self._known.options != access.oidc:
+            self._known = OpenIdProvider(access.oidc)
+        return self._known
+
+    async def _login(self, request: Request) -> Response:
+        """Send the browser to the provider; a signed cookie keeps what only this browser may end."""
+        from dashboard.access.oidc import PendingSignIn  # noqa: PLC0415  the extra `auth`
+
+        if seconds := math.ceil(self._starts.add(self._client(request))):
+            detail = f"More than {MOST_STARTS} sign-ins in a minute; try again in {seconds} s."
+            return page("Too many requests", detail, TOO_MANY, headers={"Retry-After": str(seconds)})
+        begun = PendingSignIn.begin(request.query_params.get(NEXT, START))
+        try:
+            url = await self._provider().authorization_url(
+                begun, self._url(request, CALLBACK), again=AGAIN in request.query_params
+            )
+        except UnavailableError as error:
+            return _unavailable(error)
+        response = RedirectResponse(url, SEE_OTHER, NO_STORE)
+        pending = [name for name in request.cookies if COOKIE in name]
+        for name in pending if len(pending) >= MOST_COOKIES else ():
+            self._forget(response, name, request)
+        response.set_cookie(
+            self._cookie(begun.state, request),
+            self._auth.keys.sign(_packed([int(time.time()), *begun]), PURPOSE),
+            max_age=PENDING_SECONDS,
+            secure=self._auth.is_secure(request),
+            httponly=True,
+            samesite="lax",
+        )
+        return response
+
+    async def _callback(self, request: Request) -> Response:
+        """End a sign-in: begin a session under a new id, whatever cookie the browser had before."""
+        answer = dict(request.query_params)
+        begun = self._pending(request, answer.get("state", ""))
+        if begun is None or len(answer) != len(request.query_params.multi_items()):
+            if await self._auth.sign_in(request) is not None:  # the button back
+                return RedirectResponse(START, SEE_OTHER, NO_STORE)
+            detail = "It began in another browser, more than 10 minutes ago, or has ended already."
+            return page("Sign-in failed", detail, BAD_REQUEST, SIGN_IN)
+        response = await self._ended(request, begun, answer)
+        self._forget(response, self._cookie(begun.state, request), request)
+        return response
+
+    async def _ended(self, request: Request, begun: "PendingSignIn", answer: Mapping[str, str]) -> Response:
+        client = self._client(request)
+        try:
+            found = await self._provider().redeem(answer, begun, self._url(request, CALLBACK))
+        except NotSignedInError as error:
+            audit.noted("sign_in", Visitor("unknown", Means.OIDC, client=client), audit.REFUSED, str(error))
+            return page("Sign-in failed", str(error), FORBIDDEN, SIGN_IN)
+        except UnavailableError as error:
+            return _unavailable(error)
+        visitor = Visitor(found.name, Means.OIDC, found.groups, client=client)
+        if visitor.role(self._options()) is None:
+            audit.noted("sign_in", visitor, audit.REFUSED, "no role")
+            return page("Forbidden", no_role(found.name), FORBIDDEN, SOMEBODY_ELSE)
+        response = RedirectResponse(begun.next, SEE_OTHER, NO_STORE)
+        try:
+            await self._auth.end(request, response)
+            sign_in = await run_in_threadpool(
+                self._auth.sessions.begin, found.name, Means.OIDC, found.groups, sealed=self._sealed(found)
+            )
+        except HistoryError as error:
+            return _unavailable(error)
+        self._auth.give(response, sign_in, request)
+        audit.noted("sign_in", visitor)
+        return response
+
+    async def _signed_out(self, _request: Request) -> Response:
+        return page("Signed out", "Close the browser if others use it.", 200, SIGN_IN)
+
+    async def current(self, sign_in: SignIn) -> SignIn | None:
+        """Return a sign-in with the groups of today; None where the provider has ended it.
+
+        One request refreshes them, those beside it go on with what is known. While the provider or the database is
+        gone, sign-ins go on as they are.
+        """
+        options, sessions = self._options().oidc, self._auth.sessions
+        if options is None or time.monotonic() < self._paused_until:
+            return sign_in
+        if sessions.age(sign_in).total_seconds() < options.refresh_seconds:
+            return sign_in
+        try:
+            if not await run_in_threadpool(sessions.claim, sign_in):
+                return sign_in
+            return await self._refreshed(sign_in)
+        except (UnavailableError, HistoryError) as error:
+            log.warning("the groups of %s are not refreshed: %s", sign_in.name, error)
+            self._paused_until = time.monotonic() + RETRY_SECONDS
+        return sign_in
+
+    async def _refreshed(self, sign_in: SignIn) -> SignIn | None:
+        """Return a sign-in with new groups; None, and end it, where the provider has. Raise as its parts do."""
+        known, provider = self._unsealed(sign_in), self._provider()
+        if known is None or not known.refresh_token:
+            return sign_in
+        try:
+            found = await provider.refresh(known)
+        except NotSignedInError as error:
+            await run_in_threadpool(self._auth.sessions.end, sign_in.id)
+            audit.noted("sign_out", Visitor(sign_in.name, Means.OIDC, sign_in.groups), reason=str(error))
+            return None
+        return await run_in_threadpool(self._auth.sessions.refresh, sign_in, found.groups, self._sealed(found))
+
+    async def sign_out_url(self, sign_in: SignIn, request: Request) -> str:
+        """Return where a browser goes on that signed out: the provider, or a page where that offers none."""
+        known = self._unsealed(sign_in)
+        try:
+            back = self._url(request, SIGNED_OUT)
+            return await self._provider().sign_out_url(known.id_token if known else "", back) or SIGNED_OUT
+        except UnavailableError:
+            return SIGNED_OUT
+
+    def _sealed(self, found: "Identity") -> bytes:
+        return self._auth.keys.seal(json.dumps([found.issuer, found.subject, found.refresh_token, found.id_token]))
+
+    def _unsealed(self, sign_in: SignIn) -> "Identity | None":
+        """Return whom the tokens of a sign-in are of; None where there are none, or its key is gone."""
+        from dashboard.access.oidc import Identity  # noqa: PLC0415  the extra `auth`
+
+        text = self._auth.keys.unseal(sign_in.sealed) if sign_in.sealed else None
+        if text is None:
+            return None
+        issuer, subject, refresh_token, id_token = json.loads(text)
+        return Identity(issuer, subject, sign_in.name, sign_in.groups, refresh_token, id_token)
+
+    def _pending(self, request: Request, state: str) -> "PendingSignIn | None":
+        """Return the sign-in that this browser began with a state; None for another, or an old one."""
+        from dashboard.access.oidc import PendingSignIn  # noqa: PLC0415  the extra `auth`
+
+        packed = self._auth.keys.verify(request.cookies.get(self._cookie(state, request), ""), PURPOSE)
+        if packed is None:
+            return None
+        began, *fields = json.loads(urlsafe_b64decode(packed))
+        begun = PendingSignIn(*fields)
+        is_own = hmac.compare_digest(begun.state.encode(), state.encode(errors="replace"))
+        return begun if is_own and time.time() - began < PENDING_SECONDS else None
+
+    def _cookie(self, state: str, request: Request) -> str:
+        prefix = "__Host-" if self._auth.is_secure(request) else ""
+        return f"{prefix}{COOKIE}{state[:COOKIE_CHARACTERS]}"
+
+    def _forget(self, response: Response, name: str, request: Request) -> None:
+        response.delete_cookie(name, secure=self._auth.is_secure(request), httponly=True, samesite="lax")
+
+    def _url(self, request: Request, path: str) -> str:
+        """Return the URL of a path for the provider: of `access.oidc.url`, else under the name of the request."""
+        options = self._options().oidc
+        scheme = "https" if self._auth.is_secure(request) else "http"
+        return f"{options.url if options and options.url else f'{scheme}://{request.url.netloc}'}{path}"
+
+    def _client(self, request: HTTPConnection) -> str:
+        return proxy.client_of(proxy.peer_of(request.scope), request.headers, self._options())
+
+
+def login_path(request: HTTPConnection) -> str:
+    """Return where a browser signs in, to go on at the page of a request."""
+    path, query = quote(request.scope["path"]), request.scope["query_string"].decode("latin-1")
+    return f"{LOGIN}?{urlencode({NEXT: f'{path}?{query}' if query else path})}"
+
+
+def _unavailable(error: DashboardError) -> Response:
+    log.warning("sign-in is not available: %s", error)
+    return page("Sign-in is not available", f"{error} Try again later.", UNAVAILABLE, SIGN_IN)
+
+
+def _packed(fields: Sequence[int | str]) -> str:
+    return urlsafe_b64encode(json.dumps(fields).encode()).decode()
