@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from ipaddress import ip_address
@@ -28,6 +29,7 @@ from dashboard.errors import HistoryError, OptionsError
 log = logging.getLogger(__name__)
 
 RECHECK_SECONDS = 15.0  # of an open websocket
+PROXY_SECONDS = 900.0  # of one behind a proxy, which checks a sign-in only when a connection is opened
 POLICY_VIOLATION = 1008  # code of a closed websocket
 UNAUTHORIZED, FORBIDDEN, TOO_MANY, UNAVAILABLE = 401, 403, 429, 503
 HOW_BY_PROGRAM = "send Authorization: Bearer with a token of access.tokens"
@@ -180,10 +182,11 @@ class Gate:
     async def _watched(self, visitor: Visitor, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a websocket until its visitor is another one or may no longer have it: browsers connect again."""
         ended = asyncio.Event()
+        last = time.monotonic() + (PROXY_SECONDS if visitor.means is Means.PROXY else float("inf"))
 
         async def watch() -> None:
             try:
-                while True:
+                while time.monotonic() < last:
                     await asyncio.sleep(RECHECK_SECONDS)
                     if not await self._is_current(visitor, scope):
                         break

@@ -10,9 +10,11 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocket
 
-from dashboard.access import proxy
+from dashboard.access import gate, proxy
 from dashboard.access.gate import Gate
 from dashboard.access.visitor import Means, NotSignedInError, Visitor
 from dashboard.config.access import AccessOptions, AccessRole
@@ -204,3 +206,24 @@ def test_the_gate_answers_why_nobody_gets_in(pairs: list[tuple[str, str]], peer:
 
     assert answer.status_code == status
     assert answer.json()["detail"].startswith(detail)
+
+
+def test_an_open_websocket_is_closed_after_a_while_so_that_the_proxy_checks_its_sign_in_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The proxy sees the first request of a websocket only: its headers would count for as long as it is open."""
+
+    async def accepted(websocket: WebSocket) -> None:
+        await websocket.accept()
+        async for text in websocket.iter_text():
+            await websocket.send_text(text)
+
+    monkeypatch.setattr(gate, "RECHECK_SECONDS", 0.01)
+    monkeypatch.setattr(gate, "PROXY_SECONDS", 0.2)
+    app = Gate(Starlette(routes=[WebSocketRoute("/_stcore/stream", accepted)]), lambda: ACCESS, "0.0.0.0")
+    client = TestClient(app, client=(PROXY, 1))
+    with client.websocket_connect("/_stcore/stream", headers=dict([USER])) as websocket:
+        websocket.send_text("open")
+        assert websocket.receive_text() == "open"
+
+        assert websocket.receive() == {"type": "websocket.close", "code": 1008, "reason": "sign-in ended"}

@@ -43,11 +43,9 @@ http {{
 """
 
 
-def block(language: str) -> str:
-    """The code block of the page that is about nginx."""
-    (found,) = [
-        each for each in code_blocks(docs_page("access"), language) if NAME in each and "mode: oidc" not in each
-    ]
+def block(language: str, mark: str) -> str:
+    """The code block of the page that has a mark."""
+    (found,) = [each for each in code_blocks(docs_page("access"), language) if mark in each]
     return found
 
 
@@ -75,7 +73,7 @@ def oauth2_proxy() -> Iterator[int]:
 @contextmanager
 def nginx(folder: Path, upstream: str, sign_in: int) -> Iterator[int]:
     """Start nginx with the server of the page, with other ports, and without TLS."""
-    server, port = block("nginx"), free_port()
+    server, port = block("nginx", "auth_request"), free_port()
     for ours, tested, times in (
         ("listen 443 ssl;", f"listen 127.0.0.1:{port};", 1),
         ("http://127.0.0.1:8501", upstream, 2),
@@ -97,7 +95,7 @@ def nginx(folder: Path, upstream: str, sign_in: int) -> Iterator[int]:
 
 def options(**access: Any) -> str:
     """The options of the page, and a token."""
-    found = yaml.safe_load(block("yaml"))
+    found = yaml.safe_load(block("yaml", "trusted_proxies: [127.0.0.1]"))
     found["access"] |= {
         "tokens": [{"name": "ci", "role": "viewer", "sha256": sha256(TOKEN.encode()).hexdigest()}],
         **access,
