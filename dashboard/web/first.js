@@ -32,4 +32,12 @@
     if (now !== null && now === length) body.dataset.ready = "true";
     length = now;
   }, 150);
+
+  // Renews the cookie of the session. Where that ended, or its role is gone, the page is loaded again: then the server,
+  // or a proxy before it, asks for a sign-in or says why not. While the server is down, Streamlit waits for it.
+  const SESSION_SECONDS = 30;
+  setInterval(async () => {
+    const answer = await fetch("/auth/session", { cache: "no-store", redirect: "manual" }).catch(() => null);
+    if ([401, 403].includes(answer?.status) || answer?.type === "opaqueredirect") location.reload();
+  }, 1000 * SESSION_SECONDS);
 })();

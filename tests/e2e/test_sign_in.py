@@ -1,0 +1,132 @@
+"""Sign-in at a real OpenID provider in Chromium: to a page and back, sign-out, and a role that is taken away."""
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from dashboard.web import launch
+from tests.access.openid import CLIENT, SECRET, OpenIdServer, openid_server
+from tests.browser import settle, tab
+from tests.serving import free_port, started, wait_until_healthy
+
+pytestmark = pytest.mark.browser
+
+OPTIONS = """
+targets: ['127.0.0.1:9']
+access:
+  mode: oidc
+  oidc: {{issuer: {issuer}, client_id: {client}, client_secret_env: OIDC_SECRET}}
+  roles: {{admin: [sre], viewer: [{viewers}]}}
+"""
+
+
+class Served(NamedTuple):
+    """A dashboard, its provider, and its file of options."""
+
+    url: str
+    provider: OpenIdServer
+    file: Path
+    process: subprocess.Popen[str]
+
+    def write_options(self, viewers: str) -> None:
+        text = OPTIONS.format(issuer=self.provider.url, client=CLIENT, viewers=viewers)
+        self.file.write_text(text)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    port, file = free_port(), tmp_path_factory.mktemp("sign-in") / "fleet.yaml"
+    url = f"http://127.0.0.1:{port}"
+    environment = {**launch.environment(file), "OIDC_SECRET": SECRET}
+    with openid_server(url) as provider:
+        provider.control(accounts={"ann": {"groups": ["sre"]}, "bob": {"groups": ["ml"]}, "eve": {"groups": ["x"]}})
+        file.write_text(OPTIONS.format(issuer=provider.url, client=CLIENT, viewers="ml"))
+        with started(launch.server_command("127.0.0.1", port), environment=environment) as process:
+            wait_until_healthy(url)
+            yield Served(url, provider, file, process)
+
+
+@pytest.fixture
+def page(browser: Browser, served: Served) -> Iterator[Page]:
+    with tab(browser) as found:
+        yield found
+        found.goto(f"{served.provider.url}/jwks")
+        found.context.clear_cookies()
+
+
+def sign_in(page: Page, login: str) -> None:
+    """Fill in the form of the provider."""
+    page.get_by_placeholder("Enter any login").fill(login)
+    page.get_by_placeholder("and password").fill("any")
+    page.get_by_role("button", name="Sign-in").click()
+
+
+def test_a_page_asks_for_a_sign_in_opens_and_closes_with_sign_out(page: Page, served: Served) -> None:
+    page.goto(f"{served.url}/findings?severity=warning")
+    assert page.url.startswith(served.provider.url)
+    sign_in(page, "ann")
+    settle(page)
+    assert page.url == f"{served.url}/findings?severity=warning"
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+
+    sign_out(page)
+    page.get_by_role("button", name="Yes, sign me out").click()
+    expect(page.get_by_role("heading", name="Signed out")).to_be_visible()
+    assert page.url.startswith(f"{served.url}/auth/signed-out")
+    page.goto(f"{served.url}/findings")
+    assert page.url.startswith(served.provider.url), "no page without another sign-in"
+
+
+def sign_out(page: Page) -> None:
+    page.evaluate(
+        """() => {
+          const form = document.createElement("form");
+          form.method = "POST";
+          form.action = "/auth/logout";
+          document.body.append(form);
+          form.submit();
+        }"""
+    )
+
+
+def test_somebody_without_a_role_signs_in_as_somebody_else(page: Page, served: Served) -> None:
+    page.goto(served.url)
+    sign_in(page, "eve")
+    expect(page.get_by_text("No role for eve@example.com")).to_be_visible()
+    page.get_by_role("link", name="Sign in as somebody else").click()
+    sign_in(page, "bob")
+    settle(page)
+
+    assert page.url == f"{served.url}/"
+
+
+def test_an_open_page_leaves_when_its_role_is_taken_away_and_comes_back_with_it(page: Page, served: Served) -> None:
+    page.clock.install()
+    page.goto(served.url)
+    sign_in(page, "bob")
+    settle(page)
+    served.write_options("nobody")
+    served.process.send_signal(signal.SIGHUP)
+    wait_for_status(page, 403)
+    page.clock.fast_forward(31_000)
+    expect(page.get_by_text("No role for bob@example.com")).to_be_visible()
+
+    served.write_options("ml")
+    served.process.send_signal(signal.SIGHUP)
+    wait_for_status(page, 200)
+    page.reload()
+    settle(page)
+
+
+def wait_for_status(page: Page, status: int) -> None:
+    """Wait until a reload of the options counts."""
+    for _ in range(100):
+        if page.evaluate("fetch('/auth/session').then((answer) => answer.status)") == status:
+            return
+        page.wait_for_timeout(100)
+    pytest.fail(f"/auth/session never answered {status}")
