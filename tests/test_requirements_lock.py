@@ -8,7 +8,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
-FILES = ("requirements.txt", "requirements-pdf.txt", "requirements-postgres.txt", "requirements-auth.txt")
+FILES = tuple(f"requirements{each}.txt" for each in ("", "-pdf", "-postgres", "-auth", "-mcp"))
 LOCK = (ROOT / "requirements.lock").read_text()
 ENTRY = re.compile(
     r"^([a-z0-9][a-z0-9-]*)==([^ ;]+)(?: ; [^\\\n]+)?((?: \\\n    --hash=sha256:[0-9a-f]{64})+)\n", re.MULTILINE

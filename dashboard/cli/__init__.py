@@ -29,6 +29,7 @@ COMMANDS = {
     "report": "report",
     "history": "history",
     "screenshot": "screenshot",
+    "mcp": "mcp",
     "alert-test": "alert_test",
 }
 

@@ -1,10 +1,9 @@
 """The command `settings`: the values of one setting on all replicas."""
 
 import json
-from collections.abc import Iterable
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,15 +11,14 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.cli.fleets import SnapshotOption, fleet_of
 from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, options_of
 from dashboard.cli.terminal import is_terminal, no_such_pool, put, width, wrong
-from dashboard.fleet import Role, State
+from dashboard.fleet import Role
 from dashboard.fleet.formatting import MOST, SOME, count, natural, shortlist
-from dashboard.render.tabular import to_table_csv
+from dashboard.render.tabular import setting_object, to_table_csv
 from dashboard.render.terminal import to_terminal
 from dashboard.views.blocks import View
 from dashboard.views.context import context_of
 from dashboard.views.setting import (
     ALIKE,
-    PoolValue,
     SettingFilter,
     pool_values,
     setting_report,
@@ -28,7 +26,7 @@ from dashboard.views.setting import (
     values_data,
 )
 from dashboard.views.settings import setting_values, settings_report
-from dashboard.vllm.field_reference import declarations, known_paths, known_sentences
+from dashboard.vllm.field_reference import known_paths
 
 
 def settings(
@@ -86,7 +84,7 @@ def settings(
     if inside:  # of a section only what is reported
         found = {each: values for each, values in found.items() if any(value.is_reported for value in values)}
     if output == "json":
-        texts = [setting_json(each, values) for each, values in found.items()]
+        texts = [setting_object(each, values) for each, values in found.items()]
         put(f"{json.dumps(texts if inside else texts[0], indent=2, ensure_ascii=False)}\n")
     else:
         rows = [row for each, values in found.items() for row in values_data(each, values).rows]
@@ -127,31 +125,3 @@ def _refuse_misspelled(path: str) -> None:
     alike = [by_name[each] for each in get_close_matches(name, by_name, SOME, ALIKE)]
     if similar := alike or sorted(each for each in known if each.endswith(f".{name}")):
         wrong(f"{path}: no vLLM version has this setting; similar: {shortlist(similar, SOME)}")
-
-
-def setting_json(path: str, known: Iterable[PoolValue]) -> dict[str, Any]:
-    """Return the values of a setting and its declarations as JSON; `value` is null where it is not reported."""
-    return {
-        "path": path,
-        "description": known_sentences().get(path),
-        "values": [
-            {
-                "pool": each.pool or None,
-                "value": json.loads(each.value.value) if each.value.state is not State.REDACTED else None,
-                "state": str(each.value.state),
-                "replicas": [replica.id for replica in each.replicas],
-                "cohorts": list(each.cohorts),
-                "origins": dict(each.origins),
-            }
-            for each in known
-        ],
-        "declared": [
-            {
-                **each._asdict(),
-                "default": None if each.default is None else json.loads(each.default),
-                "computed": each.computed or None,
-                "flags": list(each.flags),
-            }
-            for each in declarations(path)
-        ],
-    }

@@ -38,7 +38,7 @@ RULES = "rules"  # the key with ids of rules
 _DELIMITER = "__"
 _NEARLY = 0.8  # similarity of a misspelled name: FLEET_READONLY, not FLEET_PORT
 # The server reads these once, when it starts.
-RESTART_REQUIRED = ("data_folder", "history", "read_only", "allowed_hosts", "frame_ancestors")
+RESTART_REQUIRED = ("data_folder", "history", "read_only", "allowed_hosts", "frame_ancestors", "mcp")
 Stamp = tuple[int, int, int] | None  # time of change in ns, size in bytes, inode; None: missing
 
 log = logging.getLogger(__name__)

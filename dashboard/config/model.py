@@ -217,6 +217,12 @@ class RedactOptions(Part):
     patterns: tuple[Annotated[str, AfterValidator(check_pattern)], ...] = ()
 
 
+class McpOptions(Part):
+    """The route /mcp with tools for agents."""
+
+    enabled: bool = False
+
+
 TARGET_SOURCES = ("targets", "file_sd", "dns_sd", "http_sd", "prometheus", "kubernetes")  # options that list targets
 
 
@@ -247,6 +253,7 @@ class Options(Part):
     suppressions_file: sources.PathFromFile | None = None
     read_only: bool = False
     access: AccessOptions = Field(default_factory=AccessOptions)
+    mcp: McpOptions = Field(default_factory=McpOptions)
     allowed_hosts: Annotated[tuple[Host, ...], *_FromText] = ()
     frame_ancestors: Annotated[tuple[FramingSite, ...], *_FromText] = ()
     _path: Path = PrivateAttr(Path(DEFAULT_FILE))

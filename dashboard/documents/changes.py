@@ -175,11 +175,12 @@ def _capacity_object(changed: models.CapacityChanges) -> dict[str, Any]:
 
 
 def _pool_capacity(change: models.PoolCapacityChange) -> dict[str, Any]:
-    sums = {"before": _sum_object(change.before), "after": _sum_object(change.after)}
+    sums = {"before": sum_object(change.before), "after": sum_object(change.after)}
     return {"pool": change.pool, **sums, "share": change.share}
 
 
-def _sum_object(held: PoolCapacity) -> dict[str, Any]:
+def sum_object(held: PoolCapacity) -> dict[str, Any]:
+    """Return the KV cache of a pool or a fleet."""
     sums = {"tokens": held.tokens.value, "bytes": held.bytes.value}
     return {"ranks": held.ranks, **sums, **pick(held, ("unknown", "unsized", "silent", "basis"))}
 
@@ -191,11 +192,12 @@ def events_json(happened: EventPeriod, fleet: str) -> bytes:
 
 def period_object(happened: EventPeriod) -> dict[str, Any]:
     """Return what happened, the first event first."""
-    events = [_event_object(event) for event in happened.events]
+    events = [event_object(event) for event in happened.events]
     return {"since": happened.since, "until": happened.until, "events": events}
 
 
-def _event_object(event: Event) -> dict[str, Any]:
+def event_object(event: Event) -> dict[str, Any]:
+    """Return one change of some replicas of a pool, or of a finding."""
     return {
         **pick(event, ("kind", "at", "after", "pools")),
         "replicas": [{"replica": key, "name": name} for key, name in event.replicas],

@@ -4,7 +4,7 @@ The fleet document has the same objects.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -86,19 +86,15 @@ def _rollout_object(rollout: Rollout | None) -> dict[str, Any] | None:
 
 
 def findings_of(fleet: Fleet) -> dict[str, Any]:
-    sightings = fleet.sightings.findings
     return {
-        kind: [
-            _finding_object(finding, fleet.names, sightings.get(finding.fingerprint))
-            | {"effect": effect_objects(effects_on(fleet, finding.replicas, finding.pools), [finding])}
-            for finding in findings
-        ]
+        kind: [finding_object(fleet, finding) for finding in findings]
         for kind, findings in (("findings", fleet.inspection.findings), ("suppressed", fleet.inspection.suppressed))
     }
 
 
-def _finding_object(finding: Finding, names: Mapping[str, str], sighting: Sighting | None) -> dict[str, Any]:
-    rule, remedy = BY_ID[finding.rule], finding.remedy
+def finding_object(fleet: Fleet, finding: Finding) -> dict[str, Any]:
+    """Return a finding with its evidence, its remedy, since when it is there, and its measured effect."""
+    rule, remedy, names = BY_ID[finding.rule], finding.remedy, fleet.names
     return {
         "id": finding.id,
         "rule": finding.rule,
@@ -124,7 +120,8 @@ def _finding_object(finding: Finding, names: Mapping[str, str], sighting: Sighti
         "assumptions": finding.assumptions,
         "severity_behind": dict(finding.severity_behind),
         "seen_at": finding.seen_at,
-        **sighted(sighting),
+        **sighted(fleet.sightings.findings.get(finding.fingerprint)),
+        "effect": effect_objects(effects_on(fleet, finding.replicas, finding.pools), [finding]),
     }
 
 

@@ -67,7 +67,7 @@ def fleet_json(fleet: Fleet, generated_at: datetime, *, full: bool = False, inde
             | {"traffic": traffic_object(fleet.traffic_of([replica.id]))}
             for replica in fleet.replicas
         ],
-        "engines": _rows(fleet, lambda replica: [_engine_object(engine, full=full) for engine in replica.engines]),
+        "engines": _rows(fleet, lambda replica: [engine_object(engine, full=full) for engine in replica.engines]),
         "devices": _rows(
             fleet, lambda replica: [_device_object(device, replica, full=full) for device in replica.devices]
         ),
@@ -75,7 +75,7 @@ def fleet_json(fleet: Fleet, generated_at: datetime, *, full: bool = False, inde
             fleet, lambda replica: [_group_object(group, full=full) for group in replica.kv_cache_groups]
         ),
         "traffic": _rows(fleet, lambda replica: _traffic_objects(fleet, replica)),
-        "pools": [_pool_object(fleet, pool) for pool in fleet.pools],
+        "pools": [findings.pool_object(fleet, pool) | comparison_object(fleet, pool) for pool in fleet.pools],
         **findings.findings_of(fleet),
     }
     if full:
@@ -162,7 +162,8 @@ def _probe_object(probe: ProbeResult) -> dict[str, Any]:
     }
 
 
-def _engine_object(engine: Engine, *, full: bool) -> dict[str, Any]:
+def engine_object(engine: Engine, *, full: bool = False) -> dict[str, Any]:
+    """Return the KV cache of one DP rank; `full` as of the document."""
     written = pick(engine, ENGINE_FULL if full else ENGINE)
     fingerprint = engine.fingerprint and engine.fingerprint._asdict()
     return {**written, "max_concurrency": as_float(engine.max_concurrency), "fingerprint": fingerprint}
@@ -189,10 +190,10 @@ def _traffic_objects(fleet: Fleet, replica: Replica) -> list[dict[str, Any]]:
     ]
 
 
-def _pool_object(fleet: Fleet, pool: Pool) -> dict[str, Any]:
+def comparison_object(fleet: Fleet, pool: Pool) -> dict[str, Any]:
+    """Return the cohorts of a pool, its differences, and which cohorts share prefixes."""
     sightings = fleet.sightings
     return {
-        **findings.pool_object(fleet, pool),
         "prefix_sharing": {
             **_sharing_object(fleet.sharing[pool.name], fleet.by_id),
             "replicas": _counts_object(fleet.sharing_counts[pool.name]),

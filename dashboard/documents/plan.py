@@ -21,12 +21,13 @@ def plan_json(fleet: Fleet, generated_at: datetime, *, plan: Plan | None = None,
         "schema_version": SCHEMA_VERSION,
         **head_of(fleet, generated_at),
         "past": past_object(fleet.past),
-        "causes": [_cause_object(fleet, each) for each in (plan or plan_of(fleet)).causes],
+        "causes": [cause_object(fleet, each) for each in (plan or plan_of(fleet)).causes],
     }
     return write_json(document, indent)
 
 
-def _cause_object(fleet: Fleet, cause: Cause) -> dict[str, Any]:
+def cause_object(fleet: Fleet, cause: Cause) -> dict[str, Any]:
+    """Return a cause: the findings that it explains, and what each of its fixes changes and is predicted to do."""
     return {
         "key": cause.key,
         "severity": cause.severity,

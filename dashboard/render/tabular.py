@@ -18,12 +18,15 @@ from pydantic_core import to_jsonable_python
 from dashboard.compare import Matrix, MatrixColumn
 from dashboard.documents import native, pick
 from dashboard.documents.findings import past_object, sighted
+from dashboard.fleet import State
 from dashboard.fleet.formatting import FORMULA, csv_cell, iso, one_line, plain_value, safe_json
 from dashboard.fleet.history import NO_SIGHTINGS, Sighting
 from dashboard.fleet.pieces import to_plain
 from dashboard.views import blocks
 from dashboard.views.context import Context, context_line
+from dashboard.views.setting import PoolValue
 from dashboard.views.time_chart import TimeChart
+from dashboard.vllm.field_reference import declarations, known_sentences
 
 _IN_COMMENT = re.compile(FORMULA.pattern.replace("<=;", "<=[;,]"))  # no quotes keep a comma from separating
 LETTERS = "Cohort"  # head of the column with the letters that stand before the texts of another one
@@ -267,3 +270,31 @@ def _bar_object(bar: blocks.Bar) -> dict[str, Any]:
 def _finite(number: float | None) -> float | None:
     """Return a number; None where it is unknown or not finite."""
     return float(number) if number is not None and math.isfinite(number) else None
+
+
+def setting_object(path: str, known: Iterable[PoolValue]) -> dict[str, Any]:
+    """Return the values of a setting and its declarations as JSON; `value` is null where it is not reported."""
+    return {
+        "path": path,
+        "description": known_sentences().get(path),
+        "values": [
+            {
+                "pool": each.pool or None,
+                "value": native(each.value.value) if each.value.state is not State.REDACTED else None,
+                "state": str(each.value.state),
+                "replicas": [replica.id for replica in each.replicas],
+                "cohorts": list(each.cohorts),
+                "origins": dict(each.origins),
+            }
+            for each in known
+        ],
+        "declared": [
+            {
+                **each._asdict(),
+                "default": None if each.default is None else native(each.default),
+                "computed": each.computed or None,
+                "flags": list(each.flags),
+            }
+            for each in declarations(path)
+        ],
+    }

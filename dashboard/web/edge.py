@@ -18,7 +18,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from dashboard import service
+from dashboard import mcp, service
 from dashboard.access import tokens
 from dashboard.access.auth import Auth
 from dashboard.access.gate import Gate
@@ -126,7 +126,8 @@ def refusal(method: str, path: str, headers: Headers, allowed: AllowedHosts, sch
 
     The method of a websocket is empty; `scheme` is of the connection.
     Browsers send an Origin with every websocket and every method but GET and HEAD: it is required there, except with a
-    bearer token: no other site can send one. Over plain http its scheme may be https: a proxy that speaks TLS hides it.
+    bearer token, which no other site can send, and of agents, whose route changes nothing. Over plain http its scheme
+    may be https: a proxy that speaks TLS hides it.
     """
     hosts, origins = headers.getlist("host"), headers.getlist("origin")
     site = site_of(hosts[0]) if len(hosts) == 1 else None
@@ -136,7 +137,7 @@ def refusal(method: str, path: str, headers: Headers, allowed: AllowedHosts, sch
         if not allowed.has_host(site.host):
             return f"Host {site.host} is not allowed. {_how_to_allow(site.host)}"
     if not origins:
-        is_program = tokens.bearer(headers.getlist("authorization")) is not None
+        is_program = path == mcp.PATH or tokens.bearer(headers.getlist("authorization")) is not None
         return "" if method in READING or is_program else "An Origin header is required."
     origin = origin_of(origins[0]) if len(origins) == 1 else None
     if origin is None:

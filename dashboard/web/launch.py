@@ -150,10 +150,11 @@ def app_arguments(options: Options | None = None) -> dict[str, Any]:
         return address
 
     guard = edge.middleware(options, bound, page)
+    tools = server.tools_or_exit(options)
     return {
         "script_path": SCRIPT,
-        "lifespan": server.lifespan(options, sessions.forget_expired),
-        "routes": server.routes(),
+        "lifespan": server.lifespan(options, sessions.forget_expired, tools),
+        "routes": server.routes(tools),
         "middleware": [guard, Middleware(sessions.Uploads)],
     }
 

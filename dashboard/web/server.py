@@ -4,16 +4,17 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
-from typing import Any, TypeVar
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from dashboard import service
+from dashboard import mcp, service
 from dashboard.config import Options, load_options
 from dashboard.documents.changes import events_json
 from dashboard.documents.findings import findings_json
@@ -24,6 +25,9 @@ from dashboard.fleet.times import EXAMPLE, parse_since, parse_time
 from dashboard.views import pages
 from dashboard.web.limits import LogLimit, raise_descriptor_limit
 from dashboard.web.metrics import FleetMetrics
+
+if TYPE_CHECKING:  # the SDK, 0.5 s that few dashboards need
+    from dashboard.mcp.server import McpRoute
 
 WRONG_OPTIONS = 2  # exit code
 TIDY_SECONDS = 5.0
@@ -48,8 +52,21 @@ def options_or_exit() -> Options:
         raise SystemExit(WRONG_OPTIONS) from None
 
 
+def tools_or_exit(options: Options) -> "McpRoute | None":
+    """Return the route of agents; None where it is off. Without its SDK end the program with exit code 2."""
+    if not options.mcp.enabled:
+        return None
+    if find_spec("mcp") is None:
+        print(f"{options.file}: mcp.enabled {mcp.LACKS_SDK}.", file=sys.stderr)  # noqa: T201  as above
+        raise SystemExit(WRONG_OPTIONS)
+    from dashboard.mcp.server import McpRoute  # noqa: PLC0415  as above
+    from dashboard.mcp.tools import Fleets  # noqa: PLC0415  as above
+
+    return McpRoute(Fleets(service.current, service.happened, service.now))
+
+
 def lifespan(
-    options: Options, tidy: Callable[[], None] = lambda: None
+    options: Options, tidy: Callable[[], None] = lambda: None, tools: "McpRoute | None" = None
 ) -> Callable[[Any], AbstractAsyncContextManager[dict[str, Any]]]:
     """Return the lifespan of the server: it polls until shutdown, also without a browser, and tidies regularly."""
 
@@ -62,7 +79,8 @@ def lifespan(
         # Attached again: some loggers appear with the first page.
         tidying = asyncio.create_task(_tidy_forever(limit.attach, limit.report, tidy))
         try:
-            yield {}
+            async with tools.running() if tools else nullcontext():
+                yield {}
         finally:
             tidying.cancel()
             await asyncio.to_thread(service.stop)
@@ -177,7 +195,11 @@ async def not_found(_request: Request) -> Response:
     return PlainTextResponse("not found\n", status_code=404)
 
 
-def routes() -> list[Route]:
+async def no_tools(_request: Request) -> Response:
+    return PlainTextResponse("Off: set mcp.enabled in fleet.yaml, and restart.\n", status_code=404)
+
+
+def routes(tools: "McpRoute | None" = None) -> list[Route]:
     return [
         Route("/healthz", healthz),
         Route("/livez", livez),
@@ -188,4 +210,5 @@ def routes() -> list[Route]:
         Route("/api/v1/plan", _document(plan_json)),
         Route("/api/v1/events", events),
         Route("/api/{path:path}", not_found),
+        tools.route if tools else Route(mcp.PATH, no_tools, methods=["GET", "POST", "DELETE"]),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import zipfile
@@ -11,6 +12,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
+
+from mcp import Client
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
@@ -25,6 +28,8 @@ from dashboard.documents.findings import findings_json
 from dashboard.documents.fleet import fleet_json
 from dashboard.documents.plan import plan_json
 from dashboard.fleet.times import write_time
+from dashboard.mcp.server import build_server
+from dashboard.mcp.tools import Fleets
 from dashboard.notify.alerts import AlertEvent, alerts_of
 from dashboard.notify.sending import alertmanager_body, slack_body, webhook_body
 from dashboard.render.export import Format, written
@@ -50,6 +55,7 @@ from dashboard.web.share import OFFERED
 from tests.captured import capture
 from tests.e2e.frozen_store import fleet_before
 from tests.frozen import frozen_fleet
+from tests.mcp.agent import Agent
 from tests.page_runner import visit
 from tests.saved_fleets import built_of_captures
 from tests.store.history.recorded import Recorded
@@ -113,8 +119,15 @@ def _used() -> Iterator[tuple[str, str]]:
         if name in {"poll.txt", "check.txt", "check.github.txt", "plan.txt", "plan.json"}:
             yield f"used-{name}", text
     service.put(fleet, AT)
+    yield "agent.txt", asyncio.run(_agent())
     for page in ("overview", "findings", "compare", "capacity", "replicas", "review"):
         yield from ((name, text) for name, text in _page(page, {}, "used-") if name.endswith(".page.txt"))
+
+
+async def _agent() -> str:
+    """Return what an agent asks and answers."""
+    async with Client(build_server(Fleets(service.current, service.happened, service.now))) as client:
+        return await Agent(client).transcript()
 
 
 def _changes(before: Fleet, after: Fleet) -> Iterator[tuple[str, str]]:

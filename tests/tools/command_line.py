@@ -24,6 +24,7 @@ COMMANDS = (
     "history prune",
     "history export",
     "screenshot",
+    "mcp",
     "alert-test",
 )
 WIDTH = 78  # of a terminal of 80 columns, as typer leaves two

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.cli.settings import setting_json
 from dashboard.fleet import Setting, Source, State
+from dashboard.render.tabular import setting_object
 from dashboard.rules.findings import Severity
 from dashboard.views.blocks import Gauges, Table, Tone
 from dashboard.views.finding_list import list_findings
@@ -247,7 +247,7 @@ def test_one_severity_of_a_setting_on_every_page() -> None:
 
 
 def test_json_has_native_values_and_null_where_nothing_is_reported() -> None:
-    content = setting_json(SIZE, pool_values(mixed(), SIZE))
+    content = setting_object(SIZE, pool_values(mixed(), SIZE))
 
     assert [(each["pool"], each["value"], each["state"]) for each in content["values"]] == [
         ("chat", 32, "reported"),
@@ -256,7 +256,7 @@ def test_json_has_native_values_and_null_where_nothing_is_reported() -> None:
     ]
     assert content["declared"][0]["since"] == "0.12.0"
     assert json.loads(json.dumps(content)) == content
-    assert {each["value"] for each in setting_json("x", pool_values(mixed(), "x"))["values"]} == {None}
+    assert {each["value"] for each in setting_object("x", pool_values(mixed(), "x"))["values"]} == {None}
 
 
 def test_of_very_many_replicas_the_first_are_listed() -> None:
