@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -13,11 +13,14 @@ import pytest
 import uvicorn
 import yaml
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from dashboard import service
+from dashboard.access.gate import Gate
 from dashboard.config import load_options
+from dashboard.config.access import AccessOptions
 from dashboard.demo import default_fleet, in_thread
 from dashboard.fleet import Replica
 from dashboard.render.export import CheckFormat
@@ -26,6 +29,7 @@ from dashboard.service import utc_now
 from dashboard.sources.discovery import discover_once
 from dashboard.store.history.recording import Recorder
 from dashboard.web import server
+from tests.access.test_gate import PROXIED, TOKEN, entry
 from tests.analysis.changes.sides import NEW, OLD, chat, fleet
 from tests.builders import alike, down
 from tests.commands import BLOCK_SIZE_FAILS, assert_wrong_usage, demo_targets, last_line, run
@@ -45,10 +49,10 @@ FEW = 4  # the fourth cuts blocks of 32 tokens, the others of 16
 
 
 @contextmanager
-def serving(routes: list[Route]) -> Iterator[str]:
+def serving(routes: list[Route], middleware: Sequence[Middleware] = ()) -> Iterator[str]:
     """Serve the routes of a dashboard from this process."""
-    port = free_port()
-    running = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), port=port, log_level="error"))
+    port, app = free_port(), Starlette(routes=routes, middleware=middleware)
+    running = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
     thread = threading.Thread(target=running.run, daemon=True)
     thread.start()
     try:
@@ -75,6 +79,35 @@ def source(request: pytest.FixtureRequest, working_folder: Path) -> Iterator[lis
     else:
         recorded(working_folder)
         yield ["--history", "sqlite:///history.db"]
+
+
+def test_a_dashboard_with_sign_in_answers_with_a_token(working_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (working_folder / "fleet.yaml").write_text("name: prod-eu\n")
+    show_with_history(working_folder)
+    access = AccessOptions.model_validate({**PROXIED, "tokens": [entry()]})
+    monkeypatch.setenv("FLEET_TOKEN", TOKEN)
+    monkeypatch.setenv("OTHER_TOKEN", "fleet_other")
+    with serving(server.routes(), [Middleware(Gate, lambda: access, "0.0.0.0")]) as url:
+        arguments = ["diff", NINE, TEN, "--history", url]
+        with_token = run(*arguments, "--token-env", "FLEET_TOKEN")
+        without, other = run(*arguments), run(*arguments, "--token-env", "OTHER_TOKEN")
+    service.stop()
+
+    assert with_token.exit_code == 1
+    assert "block_size 16 -> 32" in last_line(with_token)
+    assert last_line(without).endswith("with a token of access.tokens. Use --token-env.")
+    assert last_line(other).endswith("Unauthorized: the token is unknown or has expired.")
+    assert (without.exit_code, other.exit_code) == (2, 2)
+
+
+@pytest.mark.usefixtures("working_folder")
+def test_a_token_needs_a_variable_that_has_one_and_a_dashboard_that_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("fleet.yaml").write_text("name: prod-eu\n")
+    url = ["--history", "http://127.0.0.1:9"]
+
+    assert_wrong_usage(run("diff", NINE, TEN, *url, "--token-env", "FLEET_TOKEN"), "the variable FLEET_TOKEN")
+    monkeypatch.setenv("FLEET_TOKEN", TOKEN)
+    assert_wrong_usage(run("diff", NINE, TEN, "--token-env", "FLEET_TOKEN"), "--token-env needs --history")
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,10 @@ log = logging.getLogger(__name__)
 RECHECK_SECONDS = 15.0  # of an open websocket
 PROXY_SECONDS = 900.0  # of one behind a proxy, which checks a sign-in only when a connection is opened
 POLICY_VIOLATION = 1008  # code of a closed websocket
-UNAUTHORIZED, FORBIDDEN, TOO_MANY, UNAVAILABLE = 401, 403, 429, 503
+BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, TOO_MANY, UNAVAILABLE = 400, 401, 403, 429, 503
 HOW_BY_PROGRAM = "send Authorization: Bearer with a token of access.tokens"
 LOOPBACK_NAME = "localhost"
+REFUSED_HEADER = "X-Fleet-Access"  # of the answers of the gate, not of a route
 
 
 class Refusal(NamedTuple):
@@ -97,7 +98,9 @@ class Gate:
         request = HTTPConnection(scope)
         role = needed(scope["path"], scope.get("method", WEBSOCKET))
         found: Visitor | Refusal | None = None
-        if role is not None:
+        if tokens.is_in_url(scope.get("query_string", b"")):
+            found = Refusal(BAD_REQUEST, f"Bad request: a URL must have no token. Instead {HOW_BY_PROGRAM}.")
+        elif role is not None:
             found = await self._visitor(request)
             if isinstance(found, Visitor):
                 found = self._checked(found, role)
@@ -106,7 +109,8 @@ class Gate:
             return
         passed = _with_visitor(scope, found)
         if scope["path"].startswith(AUTH):
-            await self._auth_routes(passed, receive, send)
+            # Without the app around it the router itself answers 404 and 405.
+            await self._auth_routes({name: value for name, value in passed.items() if name != "app"}, receive, send)
         elif scope["type"] == "websocket" and isinstance(found, Visitor):
             await self._watched(found, passed, receive, send)
         else:
@@ -236,7 +240,7 @@ def _with_visitor(scope: Scope, visitor: Visitor | None) -> Scope:
 
 def _response(refused: Refusal, request: HTTPConnection, *, has_sign_in: bool) -> Response:
     """Return the answer to a refused request: a page for a browser that asks for one, else JSON."""
-    extra = dict(NO_STORE)
+    extra = {**NO_STORE, REFUSED_HEADER: "refused"}
     if refused.status == UNAUTHORIZED:
         extra["WWW-Authenticate"] = "Bearer"
     if refused.retry_seconds:

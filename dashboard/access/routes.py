@@ -31,7 +31,7 @@ class RouteRole(NamedTuple):
 # The first one that fits counts.
 TABLE = (
     *(RouteRole(path, READING, None, "probe") for path in sorted(PROBES)),
-    RouteRole("/auth/token", frozenset({"POST"}), AccessRole.VIEWER, "session of a token"),
+    RouteRole("/auth/token", frozenset({"POST"}), AccessRole.VIEWER, "session of a bearer token"),
     RouteRole("/auth/login", READING, None, "sign-in: to the OpenID provider"),
     RouteRole("/auth/callback", READING, None, "sign-in: back from the OpenID provider"),
     RouteRole("/auth/signed-out", READING, None, "a page after sign-out"),
@@ -40,7 +40,7 @@ TABLE = (
     RouteRole("/metrics", READING, AccessRole.VIEWER, "metrics of Prometheus"),
     RouteRole("/api/*", READING, AccessRole.VIEWER, "JSON documents"),
     RouteRole("/mcp", frozenset({"GET", "POST", "DELETE"}), AccessRole.VIEWER, "tools of agents, read-only"),
-    RouteRole(f"{STREAMLIT}stream", frozenset({WEBSOCKET}), AccessRole.VIEWER, "pages; actions need a role each"),
+    RouteRole(f"{STREAMLIT}stream", frozenset({WEBSOCKET}), AccessRole.VIEWER, "pages; each action has its own role"),
     RouteRole(f"{STREAMLIT}upload_file/*", frozenset({"PUT", "DELETE"}), AccessRole.VIEWER, "uploads of a form"),
     RouteRole("/*", READING, AccessRole.VIEWER, "pages, scripts, styles, downloads"),
 )

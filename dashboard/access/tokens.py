@@ -1,6 +1,7 @@
 """Bearer tokens of programs."""
 
 import hmac
+import re
 from collections.abc import Sequence
 from datetime import date
 from hashlib import sha256
@@ -9,7 +10,8 @@ from dashboard.access.visitor import Means, Visitor
 from dashboard.config.access import TokenOptions
 
 SCHEME = "bearer"
-PREFIX = "fleet_"  # scanners for secrets find tokens by it
+IN_URL = frozenset({b"token", b"access_token"})  # of a query: RFC 6750, 2.3
+OUR_TOKEN = re.compile(rb"fleet_[\w-]{40,}")
 
 
 def bearer(authorizations: Sequence[str]) -> str | None:
@@ -21,6 +23,12 @@ def bearer(authorizations: Sequence[str]) -> str | None:
     if len(found) == 1 and "." in found[0]:
         return None
     return None if not found else found[0] if len(found) == 1 else ""
+
+
+def is_in_url(query: bytes) -> bool:
+    """Return whether a query has a token: addresses are in logs, histories and bookmarks."""
+    names = {part.partition(b"=")[0].lower() for part in query.split(b"&")}
+    return not names.isdisjoint(IN_URL) or OUR_TOKEN.search(query) is not None
 
 
 def find_token(text: str, tokens: Sequence[TokenOptions], today: date) -> TokenOptions | None:

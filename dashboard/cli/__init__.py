@@ -30,6 +30,7 @@ COMMANDS = {
     "history": "history",
     "screenshot": "screenshot",
     "mcp": "mcp",
+    "token": "token",
     "alert-test": "alert_test",
 }
 

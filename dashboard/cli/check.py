@@ -14,12 +14,15 @@ from dashboard.analysis.changes.comparison import spread_findings
 from dashboard.cli.fleets import (
     LIVE,
     CommandHistory,
+    GivenHistory,
     HistoryOption,
     SnapshotOption,
+    TokenEnvOption,
     all_baselines,
     check_is_of,
     fleet_of,
     given_baselines,
+    history_source,
     recorded_at,
     time_of,
 )
@@ -73,6 +76,7 @@ def check(
         ),
     ] = None,
     history: HistoryOption = None,
+    token_env: TokenEnvOption = None,
     traffic: TrafficOption = None,
     *,
     brief: Annotated[bool, typer.Option("--brief", help="With table: print the summary only.")] = False,
@@ -97,15 +101,16 @@ def check(
     if brief and output != "table":
         wrong(f"--brief cannot be combined with --format {output}")
     options = options_of(config, target, snapshot=snapshot, prometheus=prometheus, traffic=traffic)
+    source = history_source(history, token_env)
     given = given_baselines(baseline or ())
     if snapshot:
-        fleet = _saved(snapshot, options, config, given, history)
+        fleet = _saved(snapshot, options, config, given, source)
     else:
         fleet = polled(options.with_agreed(all_baselines(options.agreed, given)), traffic=traffic)
     unread_lists = () if snapshot else fleet.discovery_errors
     left_out = ""
     if since:
-        fleet, left_out = _only_new(fleet, since, CommandHistory(options, history))
+        fleet, left_out = _only_new(fleet, since, CommandHistory(options, source))
     level = None if fail_on == "never" else Severity(fail_on)
     verdict = verdict_of(fleet, level, min_coverage, unread_lists, tuple(each.file for each in given), left_out)
     put(
@@ -163,7 +168,7 @@ def _only_new(fleet: Fleet, since: str, history: CommandHistory) -> tuple[Fleet,
     return part, " ".join(filter(None, (left, more if spread else "")))
 
 
-def _saved(text: str, options: Options, config: Path | None, given: Sequence[Baseline], history: str | None) -> Fleet:
+def _saved(text: str, options: Options, config: Path | None, given: Sequence[Baseline], history: GivenHistory) -> Fleet:
     """Return a saved fleet, evaluated as of its time; suppressions expire by today's date.
 
     Options about pools or rules decide, as do those of --config; otherwise the ones saved with the fleet.

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple, TypeAlias
 from urllib.parse import urlencode
 
 import typer
@@ -20,13 +20,13 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.events import EventPeriod, range_between
 from dashboard.cli.targets import no_targets, polled
-from dashboard.cli.terminal import WRONG_USAGE, fail, say, wrong, wrong_options
+from dashboard.cli.terminal import WRONG_USAGE, fail, say, token_of, wrong, wrong_options
 from dashboard.config import Options
 from dashboard.config.baselines import load_baselines, merge_baselines
 from dashboard.documents.changes import read_events_json
 from dashboard.documents.load import MAX_BYTES, read_snapshot
 from dashboard.errors import DashboardError, HistoryError, OptionsError, SnapshotError
-from dashboard.fleet import Baseline, Gap, PastTime
+from dashboard.fleet import Baseline, FailureKind, Gap, PastTime
 from dashboard.fleet.formatting import end_cut, one_line
 from dashboard.fleet.times import EXAMPLE, is_time, parse_since, parse_time, write_time
 from dashboard.sources.http.client import Client
@@ -88,8 +88,53 @@ OTHER_FORMS = {"": ("live",), "--since": ("a period (24h, 7d)",)}
 _DIGITS = re.compile(r"[0-9a-fA-F]+")
 
 
+OF_A_DASHBOARD = ("http://", "https://")
+HistoryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--history",
+        metavar="URL",
+        help="The history to read: a database (sqlite:///history.db, postgresql://host/name) or a dashboard "
+        "(http://host:8501) [default: that of the options].",
+    ),
+]
+TokenEnvOption = Annotated[
+    str | None,
+    typer.Option("--token-env", metavar="NAME", help="The variable with a token of the dashboard of --history."),
+]
+NO_TOKEN = ApiKey(missing="the dashboard needs a token; use --token-env")
+
+
+class HistorySource(NamedTuple):
+    """The database or the dashboard of `--history`, with the token for it."""
+
+    url: str
+    key: ApiKey = NO_TOKEN
+
+    @property
+    def is_dashboard(self) -> bool:
+        return self.url.startswith(OF_A_DASHBOARD)
+
+
+GivenHistory: TypeAlias = HistorySource | None  # None: that of the options
+
+
+def history_source(url: str | None, token_env: str | None) -> GivenHistory:
+    """Return what `--history` and `--token-env` name; exit with 2 for a token that is missing or has no use."""
+    if token_env is None:
+        return HistorySource(url) if url else None
+    if url is None or not url.startswith(OF_A_DASHBOARD):
+        wrong("--token-env needs --history with the URL of a dashboard, such as http://host:8501")
+    return HistorySource(url, ApiKey(token_of(token_env)))
+
+
 def fleet_of(
-    text: str | None, options: Options, *, option: str = "", history: str | None = None, traffic: str | None = None
+    text: str | None,
+    options: Options,
+    *,
+    option: str = "",
+    history: GivenHistory = None,
+    traffic: str | None = None,
 ) -> Fleet:
     """Return the fleet that `text` names, with the findings of its time; exit with 2 where there is none.
 
@@ -102,7 +147,12 @@ def fleet_of(
 
 
 def noted_fleet(
-    text: str | None, options: Options, *, option: str = "", history: str | None = None, traffic: str | None = None
+    text: str | None,
+    options: Options,
+    *,
+    option: str = "",
+    history: GivenHistory = None,
+    traffic: str | None = None,
 ) -> tuple[Fleet, ExportMetadata]:
     """Return the same with the snapshot's name and notes: those in its file, else those of the folder."""
     fleet, raw = _opened(text, options, option, history, traffic)
@@ -119,7 +169,7 @@ def noted_fleet(
 
 
 def _opened(
-    text: str | None, options: Options, option: str, history: str | None, traffic: str | None
+    text: str | None, options: Options, option: str, history: GivenHistory, traffic: str | None
 ) -> tuple[Fleet, bytes]:
     """Return the fleet that `text` names, and the bytes of its file; empty without a file."""
     if text is None or text == LIVE:
@@ -193,25 +243,16 @@ def _with_option(text: str, option: str, what: str) -> str:
 
 SECONDS = 60.0  # the longest wait for an answer: a full fleet of 1,000 replicas takes some
 MOST_HEADERS = 100
-OF_A_DASHBOARD = ("http://", "https://")
-HistoryOption = Annotated[
-    str | None,
-    typer.Option(
-        "--history",
-        metavar="URL",
-        help="The history to read: a database (sqlite:///history.db, postgresql://host/name) or a dashboard "
-        "(http://host:8501) [default: that of the options].",
-    ),
-]
 
 
 class CommandHistory:
     """The history of `--history`, else of the options. Every error is a HistoryError."""
 
-    def __init__(self, options: Options, url: str | None) -> None:
-        self._is_api = url is not None and url.startswith(OF_A_DASHBOARD)
-        self._url = (url or "").rstrip("/")
-        self._past = PastFleets(partial(configured_history, options, url), most=1)
+    def __init__(self, options: Options, source: GivenHistory) -> None:
+        self._is_api = source is not None and source.is_dashboard
+        self._url = source.url.rstrip("/") if source else ""
+        self._key = source.key if source else NO_TOKEN
+        self._past = PastFleets(partial(configured_history, options, source.url if source else None), most=1)
 
     def at(self, time: datetime | None) -> tuple[Fleet, int]:
         """Return the fleet as last polled at a time, None for the newest poll, and the rule set of its recording."""
@@ -258,11 +299,10 @@ class CommandHistory:
             f"{scheme}://{server}", f"{slash}{path}/api/v1/{document}", f"?{urlencode(choices)}", is_replica=False
         )
         async with Client(connections=1, max_answer_bytes=MAX_BYTES, max_headers=MOST_HEADERS) as client:
-            answer = await client.fetch(
-                endpoint, SECONDS, limit=MAX_BYTES, key=ApiKey(missing="the dashboard wants one")
-            )
+            answer = await client.fetch(endpoint, SECONDS, limit=MAX_BYTES, key=self._key)
         if answer.failure is not None:
-            raise HistoryError(_detail(answer.body) or answer.failure.detail)
+            hint = "" if self._key.token or answer.failure.kind is not FailureKind.UNAUTHORIZED else " Use --token-env."
+            raise HistoryError(f"{_detail(answer.body) or answer.failure.detail}{hint}")
         return answer.body
 
 
@@ -289,7 +329,7 @@ def check_is_of(past: Fleet, fleet: Fleet) -> None:
         )
 
 
-def past_fleet(time: datetime | None, options: Options, history: str | None) -> Fleet:
+def past_fleet(time: datetime | None, options: Options, history: GivenHistory) -> Fleet:
     """Return the fleet of a time, None for the newest poll; exit with 2 where the history does not cover it."""
     fleet, _ = recorded_at(CommandHistory(options, history), time)
     if fleet.past and fleet.past.gap:
@@ -297,7 +337,7 @@ def past_fleet(time: datetime | None, options: Options, history: str | None) -> 
     return fleet if time else replace(fleet, past=None)
 
 
-def happened_between(before: Fleet, after: Fleet, options: Options, history: str | None) -> EventPeriod | None:
+def happened_between(before: Fleet, after: Fleet, options: Options, history: GivenHistory) -> EventPeriod | None:
     """Return what happened between two fleets; None where none of them is of the history, or it has no list."""
     times = range_between(before, after)
     if times is None or (history is None and before.past is None and after.past is None):

@@ -36,6 +36,7 @@ TABLES = {
     "snapshot": "snapshots",
     "snapshot_answers": "answers of snapshots",
     "audit": "audit log entries",
+    "session": "sign-ins",
     "alert": "announced alerts",
     "notification": "waiting notifications",
     "notified": "notified receivers",

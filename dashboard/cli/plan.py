@@ -6,7 +6,7 @@ import typer
 
 from dashboard import service
 from dashboard.analysis.plan import plan_of
-from dashboard.cli.fleets import HistoryOption, SnapshotOption, fleet_of
+from dashboard.cli.fleets import HistoryOption, SnapshotOption, TokenEnvOption, fleet_of, history_source
 from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, TrafficOption, no_targets, options_of
 from dashboard.cli.terminal import UNREAD, is_terminal, no_such_pool, put, width
 from dashboard.documents.plan import plan_json
@@ -21,6 +21,7 @@ def plan(
     prometheus: PrometheusOption = None,
     snapshot: SnapshotOption = None,
     history: HistoryOption = None,
+    token_env: TokenEnvOption = None,
     pool: Annotated[str | None, typer.Option(help="Only causes with findings in this pool.")] = None,
     output: Annotated[Literal["table", "json", "markdown"], typer.Option("--format", help="Output format.")] = "table",
     traffic: TrafficOption = None,
@@ -31,7 +32,8 @@ def plan(
     list can be read.
     """
     options = options_of(config, target, snapshot=snapshot, prometheus=prometheus, traffic=traffic)
-    fleet = fleet_of(snapshot, options, option="--snapshot", history=history, traffic=traffic)
+    source = history_source(history, token_env)
+    fleet = fleet_of(snapshot, options, option="--snapshot", history=source, traffic=traffic)
     if not fleet.replicas:
         no_targets(fleet.discovery_errors, UNREAD)
     found = plan_of(fleet)

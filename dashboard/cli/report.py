@@ -9,10 +9,13 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.cli.fleets import (
     STANDARD_INPUT,
+    GivenHistory,
     HistoryOption,
     SnapshotOption,
+    TokenEnvOption,
     check_is_of,
     happened_between,
+    history_source,
     noted_fleet,
     past_fleet,
     time_of,
@@ -48,6 +51,7 @@ def report(
         typer.Option(metavar="FILE_ID_OR_PERIOD", help=SINCE),
     ] = None,
     history: HistoryOption = None,
+    token_env: TokenEnvOption = None,
     output: Annotated[
         Literal["html", "pdf", "markdown", "json"] | None,
         typer.Option("--format", help="Output format  [default: that of the name of -o, else html]."),
@@ -74,9 +78,10 @@ def report(
     if snapshot == since == STANDARD_INPUT:
         wrong("-: valid for one of the two fleets only")
     options = options_of(config, target, snapshot=snapshot, prometheus=prometheus, traffic=traffic)
-    fleet, noted = noted_fleet(snapshot or None, options, option="--snapshot", history=history, traffic=traffic)
-    last = _named(since, fleet, options, history) if since else _last(fleet, options, is_part=bool(target))
-    happened = happened_between(last.fleet, fleet, options, history) if last.fleet else None
+    source = history_source(history, token_env)
+    fleet, noted = noted_fleet(snapshot or None, options, option="--snapshot", history=source, traffic=traffic)
+    last = _named(since, fleet, options, source) if since else _last(fleet, options, is_part=bool(target))
+    happened = happened_between(last.fleet, fleet, options, source) if last.fleet else None
     view = review_report(
         fleet,
         before=last.fleet,
@@ -105,7 +110,7 @@ def _format(asked: str | None, file: Path | None) -> Format:
     return Format(asked or named or "html")
 
 
-def _named(since: str, fleet: Fleet, options: Options, history: str | None) -> LastReview:
+def _named(since: str, fleet: Fleet, options: Options, history: GivenHistory) -> LastReview:
     """Open the fleet of --since, if any; a period is before the time of `fleet`.
 
     Exit with 2 where it is of a history of another fleet.

@@ -2,11 +2,15 @@
 
 import shutil
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
+from urllib.parse import urlsplit
 
 import typer
 
-from dashboard.cli.terminal import FAILED, fail, say, wrong
+from dashboard.cli.terminal import FAILED, fail, say, token_of, wrong
+
+if TYPE_CHECKING:  # an extra
+    from playwright.sync_api import Page
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 INSTALL = "pip install -r requirements-screenshot.txt (the extra screenshot), then playwright install chromium"
@@ -24,6 +28,9 @@ def screenshot(
     width: Annotated[int, typer.Option(help="Width of the window in pixels.", min=300, max=4000)] = 1600,
     height: Annotated[int, typer.Option(help="Height of the window in pixels.", min=300, max=4000)] = 1000,
     theme: Annotated[Literal["light", "dark"], typer.Option(help="Theme of the page.")] = "light",
+    token_env: Annotated[
+        str | None, typer.Option("--token-env", metavar="NAME", help="The variable with a token of the dashboard.")
+    ] = None,
     timeout: Annotated[int, typer.Option(help="Seconds until the page must be drawn.", min=1, max=600)] = 60,
     *,
     full_page: Annotated[bool, typer.Option("--full-page", help="As high as the content of the page.")] = False,
@@ -37,6 +44,7 @@ def screenshot(
     """
     if not url.startswith(("http://", "https://")):
         wrong(f"{url}: expected a URL of a running dashboard, such as http://localhost:8501/compare")
+    token = token_of(token_env) if token_env else ""
     if not file.parent.is_dir():
         wrong(f"-o {file}: no such folder")
     try:
@@ -53,6 +61,8 @@ def screenshot(
             viewport={"width": width, "height": height}, color_scheme=theme, reduced_motion="reduce"
         )
         try:
+            if token:
+                _sign_in(page, url, token)
             try:
                 page.goto(_still(url), timeout=timeout * 1000)
             except Error as error:
@@ -71,6 +81,16 @@ def screenshot(
             browser.close()
     file.write_bytes(taken)
     say(f"{file}: {width} x {max(height, whole) if full_page else height} pixels of {url}.")
+
+
+def _sign_in(page: "Page", url: str, token: str) -> None:
+    """Begin a session of a token in the browser."""
+    parts = urlsplit(url)
+    answer = page.request.post(
+        f"{parts.scheme}://{parts.netloc}/auth/token", headers={"Authorization": f"Bearer {token}"}
+    )
+    if not answer.ok:
+        fail(f"exit {FAILED}: {url} refused the token: HTTP {answer.status}.")
 
 
 def _still(url: str) -> str:

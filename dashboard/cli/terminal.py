@@ -106,6 +106,16 @@ def _found(error: typer.TyperException) -> str:
     return uncapitalized(message)
 
 
+def token_of(variable: str) -> str:
+    """Return the token of `--token-env`; exit with 2 where the variable has none."""
+    from dashboard.sources.http.credentials import check_key
+
+    key = check_key(os.environ.get(variable, ""), f"the variable {variable}")
+    if key.token is None:
+        wrong(f"--token-env: {key.missing}")
+    return key.token
+
+
 def no_such_pool(name: str, pools: Iterable[str], *, unknown: str = "there is no pool") -> NoReturn:
     """Print the known pools, and exit with 2. `unknown` precedes the unknown name."""
     known = [repr(each) for each in sorted(set(pools), key=natural)]

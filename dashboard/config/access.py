@@ -4,13 +4,16 @@ import re
 from datetime import date
 from enum import IntEnum
 from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from dashboard.config import sources
 from dashboard.config.address import page_url, service_url
-from dashboard.config.rules import Name, Part
+from dashboard.config.document import MAX_DOCUMENT_BYTES
+from dashboard.config.rules import Name, Part, read_entries
+from dashboard.errors import OptionsError
 
 EVERYBODY = "*"  # in `roles`: everybody who signed in
 UNIX = "unix"  # in `trusted_proxies`: who connects to the socket of the dashboard
@@ -80,6 +83,22 @@ class TokenOptions(Part):
     role: RoleName
     sha256: Digest
     expires: date | None = None
+
+
+class TokensFile(Part):
+    """The content of `tokens_file`."""
+
+    tokens: tuple[TokenOptions, ...] = ()
+
+
+def load_tokens(file: Path) -> tuple[TokenOptions, ...]:
+    """Return the tokens of a file; raise OptionsError where it is missing, unreadable or wrong."""
+    try:
+        with file.open("rb") as stream:
+            raw = stream.read(MAX_DOCUMENT_BYTES + 1)
+    except OSError as error:
+        raise OptionsError(f"{file}: {error.strerror}; name a file under access.tokens_file") from error
+    return read_entries(raw, file, TokensFile, "tokens").tokens
 
 
 class JwtOptions(Part):

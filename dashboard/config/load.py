@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict, SettingsError
 
+from dashboard.config.access import load_tokens
 from dashboard.config.baselines import load_baselines
 from dashboard.config.document import (
     MAX_DOCUMENT_BYTES,
@@ -85,7 +86,11 @@ def load_options(path: Path | None = None) -> Options:
         place = ("baselines", number)
         patterns.append((f"{locate(place)[1]}: {dotted(place)}", pattern))
     options = options.with_agreed(load_baselines(patterns, file.parent))
-    return options.with_accepted(load_suppressions(options.suppressions_file)) if options.suppressions_file else options
+    if options.suppressions_file is not None:
+        options = options.with_accepted(load_suppressions(options.suppressions_file))
+    if options.access.tokens_file is not None:
+        options = options.with_tokens(load_tokens(options.access.tokens_file))
+    return options
 
 
 def _spelled(document: YamlDocument) -> YamlDocument:
@@ -181,7 +186,7 @@ class ReloadStatus(NamedTuple):
 
 
 class OptionsFiles:
-    """The options in force, and the files that they come from: fleet.yaml, baselines, suppressions."""
+    """The options in force, and the files that they come from: fleet.yaml, baselines, suppressions, tokens."""
 
     def __init__(self, options: Options, clock: Callable[[], datetime]) -> None:
         """Begin with these options, which were just loaded. `clock` gives UTC times."""
@@ -237,6 +242,8 @@ class OptionsFiles:
         yield self.options.path
         if self.options.suppressions_file is not None:
             yield self.options.suppressions_file
+        if self.options.access.tokens_file is not None:
+            yield self.options.access.tokens_file
         for pattern in self.options.baselines:
             yield from map(Path, glob.glob(pattern))  # noqa: PTH207  Path.glob takes no absolute pattern
 

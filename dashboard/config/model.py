@@ -19,7 +19,7 @@ from pydantic import (
 from pydantic_settings import NoDecode
 
 from dashboard.config import sources
-from dashboard.config.access import AccessOptions
+from dashboard.config.access import AccessOptions, TokenOptions
 from dashboard.config.address import AllowedTargets, host_pattern
 from dashboard.config.notify import NotifyOptions
 from dashboard.config.rules import Name, Part, PoolOptions, Rules, SuppressOptions
@@ -312,6 +312,11 @@ class Options(Part):
 
     def with_accepted(self, entries: tuple[SuppressOptions, ...]) -> Self:
         return self._with("_accepted", entries)
+
+    def with_tokens(self, tokens: tuple[TokenOptions, ...]) -> Self:
+        """Return the options with the tokens of `access.tokens_file`, too."""
+        access = self.access.model_copy(update={"tokens": (*self.access.tokens, *tokens)})
+        return self.model_copy(update={"access": access})
 
     def _with(self, name: str, read: object) -> Self:
         """Return a copy with what was read from files that the options name."""

@@ -164,6 +164,9 @@ else:
     Rules.__pydantic_config__ = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
 
+PartOfFile = TypeVar("PartOfFile", bound=Part)
+
+
 class SuppressionsOptions(Part):
     """The content of `suppressions_file`."""
 
@@ -172,18 +175,23 @@ class SuppressionsOptions(Part):
 
 def read_suppressions(raw: bytes, file: Path) -> tuple[SuppressOptions, ...]:
     """Return the entries of a file; raise OptionsError with every mistake."""
+    return read_entries(raw, file, SuppressionsOptions, SUPPRESS).suppress
+
+
+def read_entries(raw: bytes, file: Path, kind: type[PartOfFile], key: str) -> PartOfFile:
+    """Return the content of a file that has a list under one key; raise OptionsError with every mistake."""
     document = read_document(raw)
     mistakes = list(document.mistakes)
     if not mistakes and document.value is not None and not isinstance(document.value, dict):
-        raise OptionsError(f"{file}:1: not a mapping; write `{SUPPRESS}:` with a list of entries")
+        raise OptionsError(f"{file}:1: not a mapping; write `{key}:` with a list of entries")
     try:
-        entries = SuppressionsOptions.model_validate(document.value or {}).suppress
+        content = kind.model_validate(document.value or {})
     except ValidationError as error:
-        found = ((document.line(each["loc"]), describe_error(each, SuppressionsOptions)) for each in error.errors())
+        found = ((document.line(each["loc"]), describe_error(each, kind)) for each in error.errors())
         raise OptionsError(*(f"{file}:{line}: {text}" for line, text in sorted([*mistakes, *found]))) from None
     if mistakes:
         raise OptionsError(*(f"{file}:{line}: {text}" for line, text in mistakes))
-    return entries
+    return content
 
 
 def load_suppressions(file: Path) -> tuple[SuppressOptions, ...]:

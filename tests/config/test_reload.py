@@ -126,6 +126,24 @@ def test_a_changed_baseline_or_suppressions_file_is_loaded_too() -> None:
     assert files.status.mistakes == ("accepted.yaml:1: suppress: not a list; begin each entry with `- `",)
 
 
+def test_tokens_of_a_file_are_loaded_again_and_stay_while_it_is_wrong() -> None:
+    digests = "a" * 64, "b" * 64
+    tokens = "tokens: [{{name: ci, role: viewer, sha256: {}}}]\n"
+    write(tokens.format(digests[0]), "tokens.yaml")
+    files = files_of("access: {tokens_file: tokens.yaml}\n")
+    assert [each.sha256 for each in files.options.access.tokens] == [digests[0]]
+
+    write(tokens.format(digests[1]), "tokens.yaml")
+    assert [files.check(), files.check()] == [False, True]
+    assert [each.sha256 for each in files.options.access.tokens] == [digests[1]]
+
+    write("tokens: [{name: ci}]\n", "tokens.yaml")
+    assert not files.reload()
+    missing = (f"tokens.yaml:1: tokens[0].{name}: missing" for name in ("role", "sha256"))
+    assert files.status.mistakes == tuple(missing)
+    assert [each.sha256 for each in files.options.access.tokens] == [digests[1]]
+
+
 def test_a_file_that_appears_is_loaded_and_no_file_is_no_mistake() -> None:
     files = OptionsFiles(load_options(), lambda: AT)
     assert not files.reload()

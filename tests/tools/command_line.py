@@ -25,6 +25,7 @@ COMMANDS = (
     "history export",
     "screenshot",
     "mcp",
+    "token new",
     "alert-test",
 )
 WIDTH = 78  # of a terminal of 80 columns, as typer leaves two
