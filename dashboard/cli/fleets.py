@@ -100,7 +100,7 @@ HistoryOption = Annotated[
 ]
 TokenEnvOption = Annotated[
     str | None,
-    typer.Option("--token-env", metavar="NAME", help="The variable with a token of the dashboard of --history."),
+    typer.Option("--token-env", metavar="NAME", help="The variable with a token of that dashboard."),
 ]
 NO_TOKEN = ApiKey(missing="the dashboard needs a token; use --token-env")
 
@@ -119,12 +119,12 @@ class HistorySource(NamedTuple):
 GivenHistory: TypeAlias = HistorySource | None  # None: that of the options
 
 
-def history_source(url: str | None, token_env: str | None) -> GivenHistory:
-    """Return what `--history` and `--token-env` name; exit with 2 for a token that is missing or has no use."""
+def history_source(url: str | None, token_env: str | None, option: str = "--history") -> GivenHistory:
+    """Return what `option` and `--token-env` name; exit with 2 for a token that is missing or has no use."""
     if token_env is None:
         return HistorySource(url) if url else None
     if url is None or not url.startswith(OF_A_DASHBOARD):
-        wrong("--token-env needs --history with the URL of a dashboard, such as http://host:8501")
+        wrong(f"--token-env needs {option} with the URL of a dashboard, such as http://host:8501")
     return HistorySource(url, ApiKey(token_of(token_env)))
 
 
