@@ -12,8 +12,8 @@ import yaml
 
 from dashboard import service
 from dashboard.cli.targets import ConfigOption, options_of
-from dashboard.cli.terminal import FAILED, fail, say, wrong
-from dashboard.config import TARGET_SOURCES
+from dashboard.cli.terminal import FAILED, WRONG_USAGE, fail, say, wrong
+from dashboard.config import TARGET_SOURCES, Options
 from dashboard.demo import (
     DemoReplica,
     Restart,
@@ -56,6 +56,7 @@ def serve(
         _need(address, port)
     elif mistake := launch.socket_mistake(socket):
         fail(f"exit {FAILED}: --socket: {mistake}")
+    _need_access(options, ADDRESS if socket else address)
     say(f"Dashboard on {socket or _url(address, port)} (Ctrl-C to stop)")
     raise typer.Exit(launch.serve(ADDRESS if socket else address, port, config, socket))
 
@@ -90,6 +91,7 @@ def demo(
     try:
         with in_thread(fleet, fleet_port, restarts=restarts) as server, tempfile.TemporaryDirectory() as folder:
             config = _demo_options(Path(folder), targets(fleet, fleet_port))
+            _need_access(options_of(config), address)
             if len(fleet) <= MAX_WITH_PAST:
                 from dashboard.cli.demo_past import record_past  # other commands need no database
 
@@ -145,6 +147,13 @@ def _demo_options(folder: Path, targets: list[dict[str, object]]) -> Path:
 def _need(address: str, port: int) -> None:
     if not launch.is_free(address, port):
         fail(f"exit {FAILED}: port {port} of {address} is in use; choose another with --port (make: PORT=).")
+
+
+def _need_access(options: Options, address: str) -> None:
+    from dashboard.access.gate import start_mistake  # other commands need no web server
+
+    if mistake := start_mistake(options.access, address):
+        fail(f"exit {WRONG_USAGE}: {mistake}", WRONG_USAGE)
 
 
 def _url(address: str, port: int) -> str:
