@@ -10,7 +10,9 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import service
+from dashboard.access.visitor import Means, Visitor
 from dashboard.analysis.assembly import Fleet
+from dashboard.config.access import AccessRole
 from dashboard.config.load import ReloadStatus
 from dashboard.fleet import formatting
 from dashboard.fleet.times import write_time
@@ -25,7 +27,7 @@ from dashboard.views.finding_text import answered
 from dashboard.views.help import keys_table
 from dashboard.views.setting import other_values
 from dashboard.views.summary import outside_text
-from dashboard.web import links, markup, search, state
+from dashboard.web import links, markup, search, sessions, state
 from dashboard.web.draw import html_of
 from dashboard.web.sides import FIRST_POLL, SIDES, Sides, past_times
 
@@ -51,6 +53,8 @@ _CHOOSE_SCOPE = (
 THEMES = '<p class="themes" role="group" aria-label="Theme">Theme {}</p>'.format(
     " ".join(f'<button type="button" data-theme="{each}">{each}</button>' for each in ("System", "Light", "Dark"))
 )
+# A form: at an OpenID provider the browser goes on there.
+SIGN_OUT = '<form method="post" action="./auth/logout"><button type="submit">Sign out</button></form>'
 KEYS = f"<h2 tabindex='-1' autofocus>Keys</h2>{html_of([keys_table()])}"
 _navigate = markup.component("navigate", "copying.js", "navigate.js")
 
@@ -237,10 +241,24 @@ def draw_outside(fleet: Fleet, page: str) -> None:
         place.html(f'<p class="outside">Only pool {markup.bold(pool)} · {rest} · {leave}</p>')
 
 
+def visitor_html(visitor: Visitor, role: AccessRole | None) -> str:
+    """Return who signed in, with the role; empty without a sign-in."""
+    if visitor.means is Means.NOBODY:
+        return ""
+    name = formatting.middle_cut(formatting.one_line(visitor.name), LONGEST_FILTER)
+    shown = markup.text(f"{name} ({role.word if role else 'no role'})")
+    return f'<span class="visitor" title="Signed in as {shown}">{shown}</span>'
+
+
 def draw_gear(page: str, sides: Sides | None) -> None:
-    """Draw the button and its popover: Status, Help, the pause of a live page, and the theme."""
+    """Draw who signed in, then the button and its popover: sign-out, Status, Help, pause of a live page, theme."""
+    visitor = sessions.visitor()
+    if signed_in := visitor_html(visitor, sessions.role()):
+        st.html(signed_in)
     is_live = sides is None or sides.is_live
     with st.popover("Status and help", width="content", key="gear"):
+        if signed_in:
+            st.html(f'<div class="signed-in">{signed_in}{SIGN_OUT if visitor.session else ""}</div>')
         shown = [
             markup.link(links.to(pages.STATUS), "Status"),
             markup.link(links.to(pages.HELP, about=page or "overview"), "Help on this page"),

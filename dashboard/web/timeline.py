@@ -61,11 +61,11 @@ def draw_pool(fleet: Fleet, pool: Pool) -> tuple[Block, ...]:
     return _fold(fleet, place, partial(_pools, fleet, (pool.name,), pool.name, place))
 
 
-def draw_fleet(fleet: Fleet, pools: Sequence[str], pool: str | None) -> tuple[Block, ...]:
-    """Draw the cohorts of all pools, or of one, and return them for an export; none without a history."""
+def draw_fleet(fleet: Fleet, pools: Sequence[str], pool: str | None, window: Window) -> tuple[Block, ...]:
+    """Draw the cohorts of all pools, or of one, and return them for an export."""
     place = Link(Kind.PAGE, pages.TIMELINE, pool or "", ((pages.POOL, pool),) if pool else ())
     read = partial(_pools, fleet, (pool,) if pool else tuple(pools), pool, place)
-    return _draw_range(fleet, place, read) if has_history(fleet) else ()
+    return _draw(read, window, place, "timeline")
 
 
 def draw_replica(fleet: Fleet, one: Replica) -> tuple[Block, ...]:
@@ -139,12 +139,7 @@ def _fold(fleet: Fleet, place: Link, read: BlockReader) -> tuple[Block, ...]:
         return ()
     is_open = pages.RANGE in st.query_params
     with st.expander(TITLE, expanded=is_open, key=f"timeline_{place.key}", on_change="rerun") as aside:
-        return _draw_range(fleet, place, read) if aside.open else ()
-
-
-def _draw_range(fleet: Fleet, place: Link, read: BlockReader) -> tuple[Block, ...]:
-    """Draw the choice of a range, and the timeline."""
-    return _draw(read, choose_range(fleet), place, "timeline")
+        return _draw(read, choose_range(fleet), place, "timeline") if aside.open else ()
 
 
 def choose_range(fleet: Fleet) -> Window:

@@ -12,6 +12,7 @@ from dashboard.errors import HistoryError
 from dashboard.store.history.reader import HistoryReader
 from dashboard.views import pages
 from dashboard.views.audit import CHANGES, MOST_ENTRIES, TITLE, action_words, audit_report
+from dashboard.views.blocks import Block
 from dashboard.views.timeline import RANGES, timeline_report
 from dashboard.web import draw, empty, filter_box, links, markup, sessions, share, state, timeline
 from dashboard.web.pages.overview import pool_order
@@ -21,13 +22,25 @@ SHOWN = {"fleet": "Fleet", pages.AUDIT: TITLE}
 
 def draw_page() -> None:
     fleet, reader = state.fleet(), service.history()
-    head = st.container()
-    if reader is not None and timeline.has_history(fleet) and (filters := _choose_audit()) is not None:
-        _draw_audit(fleet, reader, head, *filters)
-        return
-    pools = pool_order(fleet)
+    head, pools = st.container(), pool_order(fleet)
     pool = links.read_choice(pages.POOL, ["", *pools]) or None
-    blocks = timeline.draw_fleet(fleet, pools, pool)
+    blocks: tuple[Block, ...] = ()
+    if reader is not None and timeline.has_history(fleet):
+        with st.container(key="timeline_controls", horizontal=True, vertical_alignment="center", gap="small"):
+            window = timeline.choose_range(fleet)
+            shown = st.segmented_control(
+                "Show",
+                list(SHOWN),
+                **links.bind(pages.SHOW, list(SHOWN)),
+                required=True,
+                format_func=lambda each: SHOWN[each],
+                label_visibility="collapsed",
+            )
+            filters = _draw_filters() if shown == pages.AUDIT else None
+        if filters is not None:
+            _draw_audit(fleet, reader, head, window, *filters)
+            return
+        blocks = timeline.draw_fleet(fleet, pools, pool, window)
     view = timeline_report(fleet, blocks, pool)
     with head:
         draw.draw_head(view)
@@ -36,21 +49,8 @@ def draw_page() -> None:
     share.offer(lambda: view, charts=bool(blocks))
 
 
-def _choose_audit() -> tuple[str, str] | None:
-    """Draw the choice of what is shown; of the audit log return a part of a name, and an action, each empty for all."""
-    with draw.controls_row("timeline_shown"):
-        shown = st.segmented_control(
-            "Show",
-            list(SHOWN),
-            **links.bind(pages.SHOW, list(SHOWN)),
-            required=True,
-            format_func=lambda each: SHOWN[each],
-            label_visibility="collapsed",
-        )
-        return _draw_filters() if shown == pages.AUDIT else None
-
-
 def _draw_filters() -> tuple[str, str]:
+    """Draw the filters of the audit log; return a part of a name, and an action, each empty for all."""
     with filter_box.draw_button(pages.WHO, pages.ACTION):
         who = st.text_input("Who", **links.bind(pages.WHO), placeholder="part of a name")
         actions = ["", *CHANGES]
@@ -63,10 +63,11 @@ def _draw_filters() -> tuple[str, str]:
     return (who or "").strip(), str(action or "")
 
 
-def _draw_audit(fleet: Fleet, reader: HistoryReader, head: DeltaGenerator, who: str, action: str) -> None:
+def _draw_audit(
+    fleet: Fleet, reader: HistoryReader, head: DeltaGenerator, window: timeline.Window, who: str, action: str
+) -> None:
     """Draw who changed what in a range. Only admins see refusals, sign-ins and addresses."""
     is_whole = sessions.role() is AccessRole.ADMIN
-    window = timeline.choose_range(fleet)
     until = service.now() if window.shown is None else window.period.until
     period = Period(until - RANGES[window.name], until)
     actions = [action] if action else () if is_whole else CHANGES

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -350,3 +351,19 @@ def test_foreign_names_in_the_audit_log_are_text(logged: Logged) -> None:
 def test_without_a_history_there_is_no_audit_log_on_the_page(live: Fleet) -> None:
     assert "<h2>No history</h2>" in html(WHO_CHANGED_WHAT())
     assert live.pools
+
+
+def test_the_header_has_name_and_role_and_sign_out_where_there_is_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"ann{HOSTILE}"
+    by_proxy = Visitor(name, Means.PROXY, fixed=AccessRole.EDITOR)
+    service.put(builders.story(), NOW)
+    assert 'class="visitor"' not in html(visit()), "nobody signs in on loopback"
+
+    monkeypatch.setattr(sessions, "outside", by_proxy)
+    page = html(visit())
+    assert "(editor)</span>" in page
+    assert "<script" not in page
+    assert "Sign out" not in page, "the session is that of the proxy"
+
+    monkeypatch.setattr(sessions, "outside", replace(by_proxy, session="0" * 32))
+    assert '<form method="post" action="./auth/logout">' in html(visit())
