@@ -133,6 +133,7 @@ class Gate:
         except HistoryError as error:
             return Refusal(UNAVAILABLE, f"Unavailable: sessions cannot be read. {error}")
         except NotSignedInError as error:
+            audit.noted("sign_in", Visitor("unknown", Means.PROXY, client=client), audit.REFUSED, str(error))
             return Refusal(UNAUTHORIZED, f"Unauthorized: {error} Programs {HOW_BY_PROGRAM}.")
         visitor = visitor or self._anonymous(access, client)
         return visitor or Refusal(UNAUTHORIZED, f"Unauthorized: sign in, or {HOW_BY_PROGRAM}.")

@@ -74,15 +74,17 @@ class PublishedKeys:
             self._reading = None
 
 
-_published: dict[str, PublishedKeys] = {}  # one, by its URL: a reload may change it
+# One, by its URL and its trusted certificates: a reload may change them.
+_published: dict[tuple[str, Path | None], PublishedKeys] = {}
 
 
 async def verified(text: str, options: JwtOptions) -> tuple[str, list[str]]:
     """Return name and groups of the signed header of a proxy; raise NotSignedInError."""
-    if options.jwks_url not in _published:
+    place = options.jwks_url, options.ca_file
+    if place not in _published:
         _published.clear()
-        _published[options.jwks_url] = PublishedKeys(options.jwks_url)
-    claims = await claims_of(text, _published[options.jwks_url], options.issuer, options.audience)
+        _published[place] = PublishedKeys(options.jwks_url, ca_file=options.ca_file)
+    claims = await claims_of(text, _published[place], options.issuer, options.audience)
     name, groups = claims.get(options.user_claim), claims.get(options.groups_claim, [])
     if not isinstance(name, str):
         raise NotSignedInError(f"The token of the proxy has no claim {options.user_claim}. Set access.proxy.jwt.")

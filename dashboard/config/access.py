@@ -110,6 +110,7 @@ class JwtOptions(Part):
     audience: str
     user_claim: Claim = "email"
     groups_claim: Claim = "groups"
+    ca_file: sources.PathFromFile | None = None
 
 
 class ProxyOptions(Part):

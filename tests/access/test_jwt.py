@@ -17,7 +17,7 @@ import dashboard.access as packages
 from dashboard.access import jwt, proxy
 from dashboard.access.visitor import NotSignedInError, Visitor
 from dashboard.config.access import AccessOptions
-from tests.sources.polling.hostile import BAD_ANSWERS, HostileServer, answers
+from tests.sources.polling.hostile import BAD_ANSWERS, CERTIFICATE, HostileServer, answers
 
 ISSUER, AUDIENCE, HEADER = "https://issuer.example.com", "fleet", "x-goog-iap-jwt-assertion"
 KEY = ECKey.generate_key("P-256", {"kid": "one"})
@@ -149,6 +149,17 @@ def test_a_token_that_no_published_key_signed_is_refused(server: HostileServer) 
 )
 def test_a_wrong_or_missing_claim_is_named(server: HostileServer, claims: dict[str, Any], sentence: str) -> None:
     assert refused(server, token(**claims)) == sentence
+
+
+def test_keys_behind_tls_need_a_trusted_certificate() -> None:
+    with HostileServer(tls=True) as server:
+        publish(server, KEY)
+        own = access(server)
+        signed = own.proxy.jwt.model_copy(update={"ca_file": CERTIFICATE}) if own.proxy.jwt else None
+        assert refused(server, token()) == UNVERIFIED
+        trusting = own.model_copy(update={"proxy": own.proxy.model_copy(update={"jwt": signed})})
+        headers = Headers({HEADER: token()})
+        assert asyncio.run(proxy.visitor_of("127.0.0.1", headers, trusting)).name == "ann@example.com"
 
 
 def test_clocks_may_differ_by_a_minute(server: HostileServer) -> None:

@@ -1,6 +1,7 @@
 """Mode proxy: whose headers count, what is refused, and the address of the client behind proxies."""
 
 import asyncio
+import json
 
 import httpx2
 import pytest
@@ -14,7 +15,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocket
 
-from dashboard.access import gate, proxy
+from dashboard.access import audit, gate, proxy
 from dashboard.access.gate import Gate
 from dashboard.access.visitor import Means, NotSignedInError, Visitor
 from dashboard.config.access import AccessOptions, AccessRole
@@ -201,11 +202,22 @@ def test_the_gate_passes_the_visitor_on_and_no_header_that_could_be_read_as_anot
         ([USER, (GROUPS[0], "sre ml")], PROXY, 403, "Forbidden: No role for ann@example.com: no group"),
     ],
 )
-def test_the_gate_answers_why_nobody_gets_in(pairs: list[tuple[str, str]], peer: str, status: int, detail: str) -> None:
+def test_the_gate_answers_why_nobody_gets_in_and_logs_it(
+    pairs: list[tuple[str, str]],
+    peer: str,
+    status: int,
+    detail: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(audit, "_repeated", audit.RecentKeys())
     answer = asked(*pairs, peer=peer)
+    (line,) = (json.loads(each) for each in capsys.readouterr().err.splitlines() if '"audit"' in each)
 
     assert answer.status_code == status
     assert answer.json()["detail"].startswith(detail)
+    assert (line["result"], line["means"], line["client"]) == ("refused", "proxy", peer)
+    assert line["reason"] in answer.json()["detail"]
 
 
 def test_an_open_websocket_is_closed_after_a_while_so_that_the_proxy_checks_its_sign_in_again(
