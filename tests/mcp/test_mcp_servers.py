@@ -25,6 +25,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.config import Options
 from dashboard.demo import default_fleet
 from dashboard.demo.server import in_thread
+from dashboard.mcp import LACKS_SDK
 from dashboard.mcp.catalogue import TOOLS
 from dashboard.mcp.server import INSTRUCTIONS, MOST_REQUEST_BYTES, build_server
 from dashboard.mcp.tools import Fleets
@@ -34,7 +35,7 @@ from tests.e2e.frozen_fleets import STORY, frozen
 from tests.frozen import AT
 from tests.golden.outputs import FOLDER
 from tests.mcp.agent import Agent
-from tests.serving import ROOT, free_port
+from tests.serving import ROOT, START_SECONDS, free_port
 
 TOKEN = "fleet_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 ENTRY = {"name": "agent", "role": "viewer", "sha256": sha256(TOKEN.encode()).hexdigest()}
@@ -48,6 +49,18 @@ def _frozen() -> Iterator[None]:
     service.put(frozen(STORY), AT)
     yield
     service.stop()
+
+
+class Web(uvicorn.Server):
+    """A server that says when it is up."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.is_up = threading.Event()
+
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets)
+        self.is_up.set()
 
 
 @contextmanager
@@ -65,12 +78,11 @@ def dashboard(**options: Any) -> Iterator[str]:
     guard = edge.middleware(checked, lambda: "127.0.0.1", PAGE)
     app = Starlette(routes=server.routes(tools), middleware=[guard], lifespan=lifespan)
     port = free_port()
-    web = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning", timeout_graceful_shutdown=1))
+    web = Web(uvicorn.Config(app, port=port, log_level="warning", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=web.run)
     thread.start()
     try:
-        while not web.started:
-            assert thread.is_alive()
+        assert web.is_up.wait(START_SECONDS)
         yield f"http://127.0.0.1:{port}"
     finally:
         web.should_exit = True
@@ -220,6 +232,17 @@ def test_the_route_is_off_unless_the_options_set_it() -> None:
 def test_the_command_says_what_is_wrong() -> None:
     assert_wrong_usage(run("mcp", "--url", "localhost:8501"), "--url: expected the URL of a dashboard, such as http://")
     assert_wrong_usage(run("mcp", "--config", "/no/such/file.yaml"), "/no/such/file.yaml")
+
+
+def test_without_the_sdk_command_and_dashboard_say_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)  # as where it is not installed
+
+    assert_wrong_usage(run("mcp"), f"this command {LACKS_SDK}.")
+    with pytest.raises(SystemExit, match="2"):
+        server.tools_or_exit(Options(mcp={"enabled": True}))
+    assert capsys.readouterr().err == f"fleet.yaml: mcp.enabled {LACKS_SDK}.\n"
 
 
 def test_an_internal_error_is_one_sentence_and_its_cause_is_logged(caplog: pytest.LogCaptureFixture) -> None:
