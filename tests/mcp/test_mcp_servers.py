@@ -202,11 +202,18 @@ def test_the_gate_lets_a_token_in_and_nobody_without_one() -> None:
         ):
             return (await client.call_tool("fleet_status")).is_error
 
+    async def refused_by(client: Client) -> str:
+        result = await client.call_tool("fleet_status")
+        return str(getattr(result.content[0], "text", "")) if result.is_error else ""
+
     with dashboard(access=PROXIED) as served:
         assert asyncio.run(asked(served, {"Authorization": f"Bearer {TOKEN}"})) is False
+        assert with_client(command("--url", served, "--token-env", "T", T=TOKEN), refused_by) == ""
         refused = httpx2.post(f"{served}/mcp", json={})
+        why = with_client(command("--url", served), refused_by)
 
     assert refused.status_code == 401
+    assert why.endswith(" Use --token-env.")
 
 
 def test_other_sites_and_other_methods_are_refused(url: str) -> None:
@@ -231,6 +238,7 @@ def test_the_route_is_off_unless_the_options_set_it() -> None:
 
 def test_the_command_says_what_is_wrong() -> None:
     assert_wrong_usage(run("mcp", "--url", "localhost:8501"), "--url: expected the URL of a dashboard, such as http://")
+    assert_wrong_usage(run("mcp", "--token-env", "T"), "--token-env needs --url with the URL of a dashboard")
     assert_wrong_usage(run("mcp", "--config", "/no/such/file.yaml"), "/no/such/file.yaml")
 
 
