@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.util import find_spec
 from ipaddress import ip_address
 from math import ceil
 from typing import NamedTuple
@@ -21,7 +22,7 @@ from dashboard.access.auth import Auth, today
 from dashboard.access.keys import configured_keys
 from dashboard.access.page import NO_STORE, page
 from dashboard.access.routes import AUTH, READING, WEBSOCKET, needed
-from dashboard.access.signing_in import SEE_OTHER, SOMEBODY_ELSE, login_path
+from dashboard.access.signing_in import NEEDS_EXTRA, SEE_OTHER, SOMEBODY_ELSE, login_path
 from dashboard.access.visitor import VISITOR_HEADER, Means, NotSignedInError, Visitor, no_role
 from dashboard.config.access import AccessOptions, AccessRole
 from dashboard.errors import HistoryError, OptionsError
@@ -73,6 +74,8 @@ def start_mistake(access: AccessOptions, address: str) -> str:
         configured_keys(access.session)
     except OptionsError as error:
         return f"{error}."
+    if access.mode == "oidc" and find_spec("authlib") is None:
+        return NEEDS_EXTRA
     return address_mistake(access, address)
 
 

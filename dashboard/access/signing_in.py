@@ -40,6 +40,7 @@ MOST_COOKIES = 10
 PENDING_SECONDS = 600
 MOST_STARTS = 60  # of a client in a minute
 RETRY_SECONDS = 60.0  # between two attempts to refresh groups while something is down
+NEEDS_EXTRA = "access.mode oidc needs Authlib: pip install -r requirements-auth.txt."
 SOMEBODY_ELSE = PageLink("Sign in as somebody else", f"{LOGIN}?{AGAIN}=1")
 
 
@@ -58,8 +59,10 @@ class OidcRoutes:
 
     def _provider(self) -> "OpenIdProvider":
         """Return the provider; raise UnavailableError where the options name none."""
-        from dashboard.access.oidc import OpenIdProvider  # noqa: PLC0415  the extra `auth`
-
+        try:
+            from dashboard.access.oidc import OpenIdProvider  # noqa: PLC0415  the extra `auth`
+        except ImportError:  # a reload may have named the provider
+            raise UnavailableError(NEEDS_EXTRA) from None
         access = self._options()
         if access.mode != "oidc" or access.oidc is None:
             raise UnavailableError("access.mode is not oidc.")
@@ -69,14 +72,15 @@ class OidcRoutes:
 
     async def _login(self, request: Request) -> Response:
         """Send the browser to the provider; a signed cookie keeps what only this browser may end."""
-        from dashboard.access.oidc import PendingSignIn  # noqa: PLC0415  the extra `auth`
-
         if seconds := math.ceil(self._starts.add(self._client(request))):
             detail = f"More than {MOST_STARTS} sign-ins in a minute; try again in {seconds} s."
             return page("Too many requests", detail, TOO_MANY, headers={"Retry-After": str(seconds)})
-        begun = PendingSignIn.begin(request.query_params.get(NEXT, START))
         try:
-            url = await self._provider().authorization_url(
+            provider = self._provider()
+            from dashboard.access.oidc import PendingSignIn  # noqa: PLC0415  the extra `auth`
+
+            begun = PendingSignIn.begin(request.query_params.get(NEXT, START))
+            url = await provider.authorization_url(
                 begun, self._url(request, CALLBACK), again=AGAIN in request.query_params
             )
         except UnavailableError as error:
@@ -193,11 +197,11 @@ class OidcRoutes:
 
     def _pending(self, request: Request, state: str) -> "PendingSignIn | None":
         """Return the sign-in that this browser began with a state; None for another, or an old one."""
-        from dashboard.access.oidc import PendingSignIn  # noqa: PLC0415  the extra `auth`
-
         packed = self._auth.keys.verify(request.cookies.get(self._cookie(state, request), ""), PURPOSE)
         if packed is None:
             return None
+        from dashboard.access.oidc import PendingSignIn  # noqa: PLC0415  the extra `auth`
+
         began, *fields = json.loads(urlsafe_b64decode(packed))
         begun = PendingSignIn(*fields)
         is_own = hmac.compare_digest(begun.state.encode(), state.encode(errors="replace"))

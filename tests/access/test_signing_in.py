@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -19,7 +20,7 @@ from starlette.testclient import TestClient
 
 from dashboard.access import signing_in
 from dashboard.access.auth import Auth
-from dashboard.access.gate import Gate
+from dashboard.access.gate import Gate, start_mistake
 from dashboard.access.sessions import COOKIE, utc_now
 from dashboard.access.visitor import VISITOR_HEADER, Visitor
 from dashboard.config.access import AccessOptions
@@ -362,3 +363,17 @@ def test_a_reload_to_another_mode_ends_sign_ins_by_the_provider(dashboard: Dashb
 
     assert browser.get("/").status_code == 401
     assert browser.get("/auth/login").status_code == 503
+
+
+def test_without_the_extra_the_server_does_not_start_and_a_reload_is_a_sentence(
+    dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "authlib", None)
+    for name in [each for each in sys.modules if each.startswith("authlib.") or each == "dashboard.access.oidc"]:
+        monkeypatch.delitem(sys.modules, name)
+    needed = "access.mode oidc needs Authlib: pip install -r requirements-auth.txt."
+
+    assert start_mistake(AccessOptions.model_validate(dashboard.options), "127.0.0.1") == needed
+    refused = dashboard.browser().get("/auth/login")
+    assert (refused.status_code, told(refused)) == (503, f"{needed} Try again later.")
+    assert dashboard.browser().get("/auth/callback?state=x&code=x").status_code == 400
