@@ -1,86 +1,83 @@
-"""The schemas of what tools answer: parts of the published ones, docs/*.schema.json."""
+"""The schemas of what tools answer, made of parts of the published ones: docs/*.schema.json."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from dashboard import documents
 
+TEXT, OPTIONAL_TEXT, NUMBER, OBJECT = "text", "text or null", "number", "object"
+SIMPLE: Mapping[str, Mapping[str, Any]] = {
+    TEXT: {"type": "string"},
+    OPTIONAL_TEXT: {"type": ["string", "null"]},
+    NUMBER: {"type": "integer"},
+    OBJECT: {"type": "object"},
+}
 FOLDER = Path(documents.__file__).parent
-TEXT = {"type": "string"}
 REFERENCE = "#/$defs/"
 
 
-class PublishedSchema(NamedTuple):
-    """A schema whose references are to definitions of a published document, such as `findings`."""
+def result_schema(head: Mapping[str, Any], rows: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a result: the keys before its rows, and its rows, under one of several keys.
 
-    document: str
-    schema: Mapping[str, Any]
-
-    @classmethod
-    def key(cls, document: str, name: str) -> "PublishedSchema":
-        """Return the schema of a key of the document."""
-        return cls(document, published(document)["properties"][name])
-
-    @classmethod
-    def definition(cls, document: str, name: str, **more: Mapping[str, Any]) -> "PublishedSchema":
-        """Return the schema of an object that the document defines; with `more` keys."""
-        if not more:
-            return cls(document, {"$ref": f"{REFERENCE}{name}"})
-        known = published(document)["$defs"][name]["properties"]
-        return cls(document, object_schema({**more, **known}))
-
-    @classmethod
-    def some_of(cls, document: str, name: str, keys: Iterable[str], **more: Mapping[str, Any]) -> "PublishedSchema":
-        """Return the schema of some keys of an object that the document defines, and of `more`."""
-        known = published(document)["$defs"][name]["properties"]
-        return cls(document, object_schema({**{each: known[each] for each in keys}, **more}))
-
-
-@cache
-def published(document: str) -> Mapping[str, Any]:
-    schema: dict[str, Any] = json.loads((FOLDER / f"{document}.schema.json").read_text(encoding="utf-8"))
-    return schema
-
-
-def result_schema(head: Mapping[str, PublishedSchema], rows: Mapping[str, PublishedSchema]) -> dict[str, Any]:
-    """Return the schema of a result: the keys before its rows, and its rows, under one of several keys."""
-    known = {key: part.schema for key, part in head.items()}
-    listed = {key: {"type": "array", "items": part.schema} for key, part in rows.items()}
+    A shape is one of `SIMPLE`, the place of a part in a published document (`plan/properties/causes/items`), a list
+    with the shape of its entries, or shapes by key.
+    """
     definitions: dict[str, Any] = {}
-    for part in (*head.values(), *rows.values()):
-        definitions |= _definitions(part)
-    schema = object_schema(
-        {"notice": TEXT, **known, **listed, "left_out": {"type": "array", "items": TEXT}, "next_cursor": _OPTIONAL_TEXT}
-    )
-    alternatives = [*listed] if len(listed) > 1 else []
+    shapes = {"notice": TEXT, **head, **{key: [row] for key, row in rows.items()}, "left_out": [TEXT]}
+    schema = _schema_of({**shapes, "next_cursor": OPTIONAL_TEXT}, definitions)
+    alternatives = [*rows] if len(rows) > 1 else []
     required = [each for each in schema["required"] if each not in alternatives]
     return {**schema, "required": required, "$defs": dict(sorted(definitions.items()))}
 
 
-_OPTIONAL_TEXT = {"type": ["string", "null"]}
+def defined(document: str, name: str) -> str:
+    """Return the place of a definition."""
+    return f"{document}/$defs/{name}"
 
 
-def object_schema(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object with exactly these keys."""
-    return {"type": "object", "additionalProperties": False, "required": [*properties], "properties": properties}
+def keys_of(place: str, *keys: str) -> dict[str, str]:
+    """Return the shapes of some keys of a part, or of all of them."""
+    return {key: f"{place}/properties/{key}" for key in keys or _part(place)["properties"]}
 
 
-def _definitions(part: PublishedSchema) -> dict[str, Any]:
-    """Return the definitions that a part refers to, also through others."""
-    every = published(part.document).get("$defs", {})
-    found: dict[str, Any] = {}
-    pending: list[Any] = [part.schema]
-    while pending:
-        each = pending.pop()
-        if isinstance(each, dict):
-            name = str(each.get("$ref", "")).removeprefix(REFERENCE)
-            if name in every and name not in found:
-                found[name] = every[name]
-                pending.append(every[name])
-            pending += each.values()
-        elif isinstance(each, list):
-            pending += each
-    return found
+@cache
+def _published(document: str) -> Mapping[str, Any]:
+    schema: dict[str, Any] = json.loads((FOLDER / f"{document}.schema.json").read_text(encoding="utf-8"))
+    return schema
+
+
+def _part(place: str) -> Any:
+    document, *steps = place.split("/")
+    part: Any = _published(document)
+    for step in steps:
+        part = part[step]
+    return part
+
+
+def _schema_of(shape: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a shape; add the definitions that it refers to."""
+    if isinstance(shape, Mapping):
+        properties = {key: _schema_of(each, definitions) for key, each in shape.items()}
+        closed = {"type": "object", "additionalProperties": False}
+        return {**closed, "required": [*properties], "properties": properties}
+    if isinstance(shape, list):
+        return {"type": "array", "items": _schema_of(shape[0], definitions)}
+    if shape in SIMPLE:
+        return dict(SIMPLE[shape])
+    part: dict[str, Any] = _part(shape)
+    _define(part, _published(shape.partition("/")[0]).get("$defs", {}), definitions)
+    return part
+
+
+def _define(part: Any, every: Mapping[str, Any], definitions: dict[str, Any]) -> None:
+    """Add the definitions that a part refers to, also through others."""
+    if isinstance(part, dict):
+        name = str(part.get("$ref", "")).removeprefix(REFERENCE)
+        if name in every and name not in definitions:
+            definitions[name] = every[name]
+            _define(every[name], every, definitions)
+    for each in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        _define(each, every, definitions)
