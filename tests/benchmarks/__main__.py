@@ -3,6 +3,7 @@
 import sys
 
 from tests.benchmarks import (
+    bench_access,
     bench_core,
     bench_history,
     bench_network,
@@ -26,6 +27,7 @@ def main() -> int:
         "network": bench_network.main,
         "traffic": bench_traffic.main,
         "pages": bench_pages.main,
+        "access": bench_access.main,
         "prometheus": bench_prometheus.main,
         "start": bench_start.main,
         "soak": bench_soak.run,

@@ -152,12 +152,17 @@ def _page_row(browser: Browser, url: str, page: str) -> Row:
 def drawn(browser: Browser, url: str) -> float:
     """Return the median seconds from the request of a page until it is drawn."""
     with tab(browser) as page:
-        visit(page, url)
-        seconds: list[float] = []
-        for _ in range(5):
-            page.goto("about:blank")
-            seconds.append(_opened(page, url))
-            settle(page)
+        return drawn_in(page, url)
+
+
+def drawn_in(page: Page, url: str) -> float:
+    """Return the same in a tab."""
+    visit(page, url)
+    seconds: list[float] = []
+    for _ in range(5):
+        page.goto("about:blank")
+        seconds.append(_opened(page, url))
+        settle(page)
     return statistics.median(seconds)
 
 
@@ -174,12 +179,12 @@ def _opened(page: Page, url: str) -> float:
 
 def _busy(pid: int) -> float:
     """Return the processor use of a process, in percent of a core."""
-    before = _ticks(pid)
+    before = ticks(pid)
     time.sleep(WATCHED_SECONDS)
-    return 100 * (_ticks(pid) - before) / TICKS_PER_SECOND / WATCHED_SECONDS
+    return 100 * (ticks(pid) - before) / TICKS_PER_SECOND / WATCHED_SECONDS
 
 
-def _ticks(pid: int) -> int:
+def ticks(pid: int) -> int:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
 
