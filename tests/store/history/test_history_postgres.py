@@ -14,8 +14,11 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from dashboard.access import sessions
+from dashboard.access.visitor import Means
 from dashboard.analysis.timeline import Period
 from dashboard.config import HistoryOptions
+from dashboard.config.access import SessionOptions
 from dashboard.errors import HistoryError, SnapshotError
 from dashboard.fleet import Note
 from dashboard.store.history.audit import AuditEntry, AuditTable
@@ -23,6 +26,7 @@ from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.retention import AUDIT_TIME, history_bytes, prune, stats_of
 from dashboard.store.history.schema import METADATA
+from dashboard.store.history.sign_ins import DatabaseSignIns
 from dashboard.store.history.traffic import HOUR, KEPT_TICKS, TICK
 from dashboard.store.history.writer import HistoryWriter
 from dashboard.store.packing import content_of
@@ -249,6 +253,28 @@ def test_every_instance_adds_to_one_audit_log_while_one_records(server: Server) 
     assert (found[0].visitor, found[0].details) == ("a\ufffdb", {"name": "c\ufffdd"})
     assert sum(prune(Database(server.url()), at, HistoryOptions())) == 1
     assert len(tables[2].entries(always, most=20)) == 9
+
+
+def test_dashboards_share_sign_ins_and_go_on_with_known_ones_while_the_server_is_gone(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "CACHE_SECONDS", 0.0)
+    rows = DatabaseSignIns(lambda: Database(server.url()))
+    one, other = (sessions.SessionStore(rows, SessionOptions) for _ in range(2))
+    begun, ended = one.begin("ann", Means.OIDC, frozenset({"sre"}), sealed=b"\x00\xff"), one.begin("bo", Means.OIDC)
+    assert other.find(begun.id) == begun
+    assert other.find(ended.id) == ended
+
+    one.end(ended.id)
+    assert other.find(ended.id) is None
+
+    server.stop()
+    try:
+        assert other.find(begun.id) == begun
+        with pytest.raises(HistoryError):
+            other.find("unknown")
+    finally:
+        server.start()
 
 
 def test_where_the_server_is_gone_freezing_is_refused(server: Server, tmp_path: Path) -> None:
