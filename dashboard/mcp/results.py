@@ -101,7 +101,8 @@ def _shortened(value: Any, room: int, left_out: list[str], place: str = "") -> A
 
 def _cut(value: Any, most: int, place: str, lost: list[str]) -> Any:
     name = place.rpartition(".")[2]
-    if name in FOREIGN_JSON and isinstance(value, (dict, list)) and _size(value) > most * CHARACTERS:
+    is_foreign = name in FOREIGN_JSON  # its keys are, too: no sentence names them
+    if is_foreign and isinstance(value, (dict, list)) and _size(value) > most * CHARACTERS:
         value = to_json(value).decode()
     if isinstance(value, str):
         text = visible(value) if name in WITH_LINES else one_line(value)
@@ -112,14 +113,16 @@ def _cut(value: Any, most: int, place: str, lost: list[str]) -> Any:
     if isinstance(value, list):
         if len(value) > most:
             lost.append(f"{place}: {most:,} of {len(value):,}")
-        return [_cut(each, most, f"{place}[{at}]", lost) for at, each in enumerate(value[:most])]
+        return [
+            _cut(each, most, place if is_foreign else f"{place}[{at}]", lost) for at, each in enumerate(value[:most])
+        ]
     if isinstance(value, dict):
         entries = [*value.items()][: max(most, MOST_KEYS)]
         if len(entries) < len(value):
             lost.append(f"{place}: {len(entries):,} of {len(value):,} keys")
         keys = [end_cut(each, LONGEST_KEY) for each, _ in entries]
         return {
-            key: _cut(each, most, f"{place}.{key}".lstrip("."), lost)
+            key: _cut(each, most, place if is_foreign else f"{place}.{key}".lstrip("."), lost)
             for key, (_, each) in zip(keys, entries, strict=True)
         }
     return value

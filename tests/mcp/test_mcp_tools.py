@@ -219,6 +219,13 @@ def test_a_nested_foreign_value_is_cut_as_text() -> None:
     assert found["values"][0]["path"] == "p"
 
 
+def test_what_is_left_out_names_no_key_of_a_foreign_value() -> None:
+    value = {INJECTION: {INJECTION: [0] * 600}}
+    found = result_of(ResultPage("values", [{"value": value}], dict), None)
+
+    assert found["left_out"] == ["values[0].value: 500 of 600"]
+
+
 def test_filters_choose_findings(story: Fleets) -> None:
     critical = every_row(story, "list_findings", "findings", severity="critical")
     chat = every_row(story, "list_findings", "findings", pool="chat-70b", rule="rt-01")
