@@ -1,9 +1,10 @@
 """The results of tools: JSON of at most 20 kB with the rows that fit, and sentences on what is left out."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from dashboard.documents import write_json
 from dashboard.errors import DashboardError
@@ -22,6 +23,7 @@ MOST_KEYS = 60  # more than any object of ours has: others are foreign
 LENGTHS = (500, 200, 100, 50, 20, 10, 5, 2, 1)  # of lists, one after the other until a result fits
 CHARACTERS = 40  # of a text, for each entry that a list has
 LONGEST_KEY = 200
+MOST_NESTED = 100  # lists and objects in a foreign value; more are text, which every client can read
 # Texts of this program with line breaks; foreign values in them are quoted for a shell, YAML or Markdown.
 WITH_LINES = frozenset({"kubectl", "production_stack", "llm_d", "text", "page"})
 FOREIGN_JSON = frozenset({"value", "default"})  # any JSON, nested or not
@@ -81,7 +83,7 @@ def _row_of(cursor: str | None, rows: int) -> int:
 
 
 def _plain(value: Any) -> Any:
-    return from_json(write_json(value))
+    return json.loads(write_json(value))  # pydantic's parser refuses what a replica may nest
 
 
 def _size(value: Any) -> int:
@@ -102,8 +104,10 @@ def _shortened(value: Any, room: int, left_out: list[str], place: str = "") -> A
 def _cut(value: Any, most: int, place: str, lost: list[str]) -> Any:
     name = place.rpartition(".")[2]
     is_foreign = name in FOREIGN_JSON  # its keys are, too: no sentence names them
-    if is_foreign and isinstance(value, (dict, list)) and _size(value) > most * CHARACTERS:
-        value = to_json(value).decode()
+    if is_foreign and isinstance(value, (dict, list)):
+        text = to_json(value).decode()
+        if len(text) > most * CHARACTERS or text.count("[") + text.count("{") > MOST_NESTED:
+            value = text
     if isinstance(value, str):
         text = visible(value) if name in WITH_LINES else one_line(value)
         if len(text) <= most * CHARACTERS:

@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
@@ -217,6 +217,16 @@ def test_a_nested_foreign_value_is_cut_as_text() -> None:
     assert len(to_json(found)) <= MOST_BYTES
     assert found["left_out"][0].startswith("values[0].value: ")
     assert found["values"][0]["path"] == "p"
+
+
+def test_a_deep_foreign_value_is_text_that_every_client_can_read() -> None:
+    value: Any = 1
+    for _ in range(195):  # more is no readable answer of a replica
+        value = [value]
+    found = result_of(ResultPage("values", [{"value": value, "evidence": [{"value": value}]}], dict), None)
+
+    row = from_json(to_json(found))["values"][0]
+    assert row["value"] == row["evidence"][0]["value"] == "[" * 195 + "1" + "]" * 195
 
 
 def test_what_is_left_out_names_no_key_of_a_foreign_value() -> None:
