@@ -27,6 +27,7 @@ DONE, FAILED, REFUSED = "done", "failed", "refused"  # results
 LONGEST_VALUE = 200  # characters of what a visitor typed or sent
 PAUSE_SECONDS = 60.0  # between two equal entries of what a program repeats
 MOST_REMEMBERED = 1_000  # different ones in that time; a flood of others is not logged
+MOST_WAITING = 100  # entries for the database; others are in the log only
 
 
 def role_of(visitor: Visitor) -> AccessRole | None:
@@ -60,8 +61,11 @@ def noted(event: str, visitor: Visitor, result: str = DONE, reason: str = "", **
 
     It never waits for the database.
     """
-    if _repeated.is_new((event, result, visitor.name, visitor.means, visitor.client)):
-        _THREAD.submit(_record, _logged(event, visitor, result, reason, details))
+    if not _repeated.is_new((event, result, visitor.name, visitor.means, visitor.client)):
+        return
+    entry = _logged(event, visitor, result, reason, details)
+    if _waiting.acquire(blocking=False):
+        _THREAD.submit(_record_waiting, entry)
 
 
 class RecentKeys:
@@ -85,7 +89,8 @@ class RecentKeys:
 
 
 _repeated = RecentKeys()
-_THREAD = ThreadPoolExecutor(1, "audit")  # at most MOST_REMEMBERED entries a minute wait for it
+_THREAD = ThreadPoolExecutor(1, "audit")
+_waiting = threading.BoundedSemaphore(MOST_WAITING)  # for the thread; where the database is gone each takes seconds
 
 
 def _logged(action: str, visitor: Visitor, result: str, reason: str, details: Mapping[str, Any]) -> AuditEntry:
@@ -107,6 +112,13 @@ def _logged(action: str, visitor: Visitor, result: str, reason: str, details: Ma
     line = {name: value for name, value in {**line, "at": iso(entry.at), **entry.details}.items() if value != ""}
     sys.stderr.write(f"{json.dumps(line)}\n")
     return entry
+
+
+def _record_waiting(entry: AuditEntry) -> None:
+    try:
+        _record(entry)
+    finally:
+        _waiting.release()
 
 
 def _cut(value: Any) -> Any:

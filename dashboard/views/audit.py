@@ -48,7 +48,7 @@ def audit_report(fleet: Fleet, entries: Sequence[AuditEntry], period: Period, *,
 
 def action_words(action: str) -> str:
     """Return what a page calls an action: of one that changes nothing its name."""
-    return CHANGES.get(action) or action.replace("_", " ").capitalize()
+    return {**CHANGES, "token": "Use token"}.get(action) or action.replace("_", " ").capitalize()
 
 
 def _table(entries: Sequence[AuditEntry], *, is_whole: bool) -> Table:

@@ -220,7 +220,7 @@ def test_an_editor_undoes_own_acceptances_only_and_a_viewer_accepts_nothing(
     signed_in(monkeypatch, "vic", AccessRole.VIEWER)
     app = visit("findings", finding=key)
     assert button(app, f"accept_save_{key}").help == "Needs role editor; yours is viewer."
-    save(app)
+    assert "Needs role editor; yours is viewer. Save adds this to accepted.yaml." in html(save(app))
     assert not accepting.exists()
 
     signed_in(monkeypatch, "ann", AccessRole.EDITOR)
@@ -297,7 +297,7 @@ def test_an_admin_sees_every_entry_with_its_result_and_address(logged: Logged) -
     table = table_of(WHO_CHANGED_WHAT(range="1h"), "Who changed what")
 
     assert table["Action"] == [
-        "Token",
+        "Use token",
         "Export",
         "Delete snapshot",
         "Rename snapshot",
