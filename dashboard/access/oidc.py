@@ -4,8 +4,10 @@ The authorization code flow with PKCE (S256), state and nonce. Only the sentence
 provider, no token, no secret.
 """
 
+import asyncio
 import logging
 import re
+import time
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -34,6 +36,7 @@ log = logging.getLogger(__name__)
 
 DISCOVERY = "/.well-known/openid-configuration"
 ASK_SECONDS = 10.0
+REREAD_SECONDS = 5.0  # between two reads of the discovery document
 MAX_BYTES, MAX_NODES, MAX_HEADERS = 256 * 2**10, 20_000, 128  # of an answer; large ones have 20 KB
 FIRST_SERVER_ERROR = 500
 LONGEST_NAME, LONGEST_GROUP, MOST_GROUPS = 200, 200, 1_000
@@ -77,6 +80,9 @@ class OpenIdProvider:
     def __init__(self, options: OidcOptions) -> None:
         self.options = options
         self._metadata: Mapping[str, Any] = {}
+        self._read_at = float("-inf")
+        self._failure = ""  # of the last read
+        self._reading = asyncio.Lock()
         self._keys: PublishedKeys | None = None
 
     async def authorization_url(self, begun: PendingSignIn, callback: str, *, again: bool = False) -> str:
@@ -161,9 +167,22 @@ class OpenIdProvider:
         return " ".join(wanted)
 
     async def _discover(self, *, again: bool = False) -> Mapping[str, Any]:
-        """Return the discovery document, read once or `again`. Raise UnavailableError."""
+        """Return the discovery document, read once, or `again` after some seconds. Raise UnavailableError."""
         if self._metadata and not again:
             return self._metadata
+        async with self._reading:  # visitors without a session ask for it: one read serves all
+            if time.monotonic() - self._read_at >= REREAD_SECONDS:
+                try:
+                    await self._read()
+                    self._failure = ""
+                except UnavailableError as error:
+                    self._failure = str(error)
+                self._read_at = time.monotonic()
+        if self._failure:
+            raise UnavailableError(self._failure)
+        return self._metadata
+
+    async def _read(self) -> None:
         status, document = await self._ask(f"{self.options.issuer.rstrip('/')}{DISCOVERY}")
         if status != OK:
             raise UnavailableError(f"{self._where} has no OpenID configuration (status {status}).")
@@ -171,7 +190,6 @@ class OpenIdProvider:
         if self._keys is None or self._keys.url != document["jwks_uri"]:
             self._keys = PublishedKeys(document["jwks_uri"], ca_file=self.options.ca_file)
         self._metadata = document
-        return document
 
     @property
     def _where(self) -> str:

@@ -72,6 +72,8 @@ class OidcRoutes:
 
     async def _login(self, request: Request) -> Response:
         """Send the browser to the provider; a signed cookie keeps what only this browser may end."""
+        if self._options().mode != "oidc":
+            return page("Not found", "This dashboard has no page for signing in.", NOT_FOUND)
         if seconds := math.ceil(self._starts.add(self._client(request))):
             detail = f"More than {MOST_STARTS} sign-ins in a minute; try again in {seconds} s."
             return page("Too many requests", detail, TOO_MANY, headers={"Retry-After": str(seconds)})

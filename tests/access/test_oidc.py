@@ -411,6 +411,21 @@ def test_a_discovery_document_that_cannot_be_used_is_refused(liar: HostileServer
     assert "/token" not in [each.path for each in liar.asked]
 
 
+def test_visitors_at_once_cost_the_provider_one_read_of_its_configuration(liar: HostileServer) -> None:
+    """Whoever reaches the dashboard can begin a sign-in."""
+
+    async def begun(provider: OpenIdProvider) -> list[Any]:
+        works = (provider.authorization_url(BEGUN, CALLBACK) for _ in range(50))
+        return await asyncio.gather(*works, return_exceptions=True)
+
+    assert len(set(run(begun(OpenIdProvider(options(liar.address)))))) == 1
+    assert len(liar.asked) == 1
+    liar.routes.clear()
+    failed = run(begun(OpenIdProvider(options(liar.address))))
+    assert {str(each) for each in failed if isinstance(each, UnavailableError)} == {str(failed[0])}
+    assert len(liar.asked) == 2
+
+
 def test_an_endpoint_of_a_cloud_is_never_asked(liar: HostileServer) -> None:
     publish(liar, token_endpoint="http://169.254.169.254/latest/api/token")
 

@@ -362,7 +362,7 @@ def test_a_reload_to_another_mode_ends_sign_ins_by_the_provider(dashboard: Dashb
     dashboard.options.update(mode="proxy", trusted_proxies=["10.0.0.0/8"])
 
     assert browser.get("/").status_code == 401
-    assert browser.get("/auth/login").status_code == 503
+    assert browser.get("/auth/login").status_code == 404
 
 
 def test_without_the_extra_the_server_does_not_start_and_a_reload_is_a_sentence(
