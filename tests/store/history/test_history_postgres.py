@@ -265,6 +265,11 @@ def test_dashboards_share_sign_ins_and_go_on_with_known_ones_while_the_server_is
     assert other.find(begun.id) == begun
     assert other.find(ended.id) == ended
 
+    assert one.claim(begun), "one of them refreshes the groups"
+    assert not other.claim(begun)
+    begun = replace(begun, refreshed_at=one.refresh(begun, begun.groups, begun.sealed).refreshed_at)
+    assert other.find(begun.id) == begun
+
     one.end(ended.id)
     assert other.find(ended.id) is None
 
