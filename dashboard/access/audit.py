@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dashboard import service
-from dashboard.access.visitor import ForbiddenError, Visitor, need
+from dashboard.access.visitor import ACTIONS, ForbiddenError, Visitor, need
 from dashboard.config.access import AccessOptions, AccessRole
 from dashboard.errors import DashboardError, HistoryError
 from dashboard.fleet.formatting import iso
@@ -95,7 +95,8 @@ _waiting = threading.BoundedSemaphore(MOST_WAITING)  # for the thread; where the
 
 def _logged(action: str, visitor: Visitor, result: str, reason: str, details: Mapping[str, Any]) -> AuditEntry:
     """Write the line of an entry to standard error, and return the entry."""
-    role = role_of(visitor)
+    is_known = action in ACTIONS or result != REFUSED  # who was not let in has no role, though `*` may have one
+    role = role_of(visitor) if is_known else None
     entry = AuditEntry(
         at=service.utc_now(),
         action=action,

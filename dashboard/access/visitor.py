@@ -70,7 +70,7 @@ class Visitor:
 
     def role(self, access: AccessOptions) -> AccessRole | None:
         """Return the role by today's options; None: nobody gets in without one."""
-        if self.fixed is not None or self.means is Means.NOBODY:
+        if self.fixed is not None or self.means in {Means.NOBODY, Means.BEARER}:
             return self.fixed
         return access.role_of(self.groups)
 

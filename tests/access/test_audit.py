@@ -14,8 +14,8 @@ from dashboard.access import audit
 from dashboard.access.audit import DONE, FAILED, MOST_REMEMBERED, PAUSE_SECONDS, REFUSED, RecentKeys, noted, performed
 from dashboard.access.visitor import ForbiddenError, Means, Visitor
 from dashboard.analysis.timeline import Period
-from dashboard.config import HistoryOptions
-from dashboard.config.access import AccessRole
+from dashboard.config import HistoryOptions, Options
+from dashboard.config.access import AccessOptions, AccessRole
 from dashboard.errors import SnapshotError
 from dashboard.store.history import retention
 from dashboard.store.history.audit import AuditEntry, AuditTable
@@ -153,6 +153,21 @@ def test_what_programs_repeat_is_logged_once_a_minute_for_each_visitor(
         ("10.0.0.8", "done"),
         ("10.0.0.7", "refused"),
     ]
+
+
+def test_who_was_not_let_in_has_no_role_in_the_log(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everybody who signed in may be a viewer; a token has its own role only."""
+    monkeypatch.setattr(audit, "_repeated", RecentKeys())
+    everybody = AccessOptions.model_validate({"mode": "proxy", "trusted_proxies": ["unix"], "roles": {"viewer": ["*"]}})
+    assert Visitor("eve", Means.PROXY).role(everybody) is AccessRole.VIEWER
+    assert Visitor("ci", Means.BEARER).role(everybody) is None
+    monkeypatch.setattr(service, "options", lambda: Options(access=everybody))
+    noted("sign_in", Visitor("unknown", Means.PROXY), REFUSED, "no header")
+    noted("sign_in", Visitor("eve", Means.PROXY))
+
+    assert [(each["visitor"], each.get("role")) for each in lines(capsys)] == [("unknown", None), ("eve", "viewer")]
 
 
 def test_a_flood_of_different_visitors_is_bounded_and_ends_with_its_minute() -> None:
