@@ -117,8 +117,10 @@ class SessionStore:
 
     def end(self, key: str) -> None:
         """End a sign-in, for all dashboards that share the database."""
-        self._keep(key, None)
-        self._rows.delete(key)
+        try:
+            self._rows.delete(key)
+        finally:
+            self._keep(key, None)
 
     def _change(self, sign_in: SignIn, **changes: object) -> SignIn:
         self._rows.update(sign_in.id, **changes)

@@ -126,6 +126,16 @@ def test_a_wrong_token_is_refused_even_where_nobody_needs_one(headers: Mapping[s
     assert answer.headers["www-authenticate"] == "Bearer"
 
 
+def test_the_audit_log_has_no_role_for_somebody_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    """Who signed in is viewer here, but nobody did."""
+    client = TestClient(gated({**PROXIED, "tokens": [entry()]}, "0.0.0.0"), client=("192.0.2.77", 1))
+    client.get("/", headers=bearer("wrong"))
+
+    line = json.loads(capsys.readouterr().err.splitlines()[0])
+    assert (line["audit"], line["visitor"], line["client"]) == ("token", "unknown", "192.0.2.77")
+    assert "role" not in line
+
+
 def test_two_authorization_headers_are_refused() -> None:
     sent = [(b"host", b"localhost"), *[(b"authorization", b"Bearer " + TOKEN.encode())] * 2]
     scope = {"type": "http", "method": "GET", "path": "/", "headers": sent, "query_string": b""}
