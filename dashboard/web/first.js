@@ -1,7 +1,9 @@
 // Runs before Streamlit. It would look for its server below the page of a deep link first, with two 404s in the console.
 (() => {
   const parts = location.pathname.replace(/\/+$/, "").split("/");
-  if (PAGES.includes(parts.at(-1))) window.__streamlit = { BACKEND_BASE_URL: location.origin + parts.slice(0, -1).join("/") + "/" };
+  const isPage = PAGES.includes(parts.at(-1));
+  const home = location.origin + (isPage ? parts.slice(0, -1) : parts).join("/") + "/";
+  if (isPage) window.__streamlit = { BACKEND_BASE_URL: home };
 
   // Marks the body once the page is drawn and no longer changes, for screenshots and tests of pages.
   const BUSY = "[data-testid=stSkeleton],[data-testid=stAppSkeleton],[data-testid=stSpinner],[data-stale=true]";
@@ -37,7 +39,7 @@
   // or a proxy before it, asks for a sign-in or says why not. While the server is down, Streamlit waits for it.
   const SESSION_SECONDS = 30;
   setInterval(async () => {
-    const answer = await fetch("/auth/session", { cache: "no-store", redirect: "manual" }).catch(() => null);
+    const answer = await fetch(home + "auth/session", { cache: "no-store", redirect: "manual" }).catch(() => null);
     if ([401, 403].includes(answer?.status) || answer?.type === "opaqueredirect") location.reload();
   }, 1000 * SESSION_SECONDS);
 })();
