@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from importlib.util import find_spec
 from ipaddress import ip_address
 from math import ceil
@@ -24,7 +23,7 @@ from dashboard.access.keys import configured_keys
 from dashboard.access.page import NO_STORE, page
 from dashboard.access.routes import AUTH, READING, WEBSOCKET, needed
 from dashboard.access.signing_in import NEEDS_EXTRA, SEE_OTHER, SOMEBODY_ELSE, login_path
-from dashboard.access.visitor import UNKNOWN_VISITOR, VISITOR_HEADER, Means, NotSignedInError, Visitor, no_role
+from dashboard.access.visitor import VISITOR_HEADER, Means, NotSignedInError, Visitor, no_role
 from dashboard.config.access import AccessOptions, AccessRole
 from dashboard.errors import HistoryError, OptionsError
 
@@ -137,7 +136,7 @@ class Gate:
         except HistoryError as error:
             return Refusal(UNAVAILABLE, f"Unavailable: sessions cannot be read. {error}")
         except NotSignedInError as error:
-            audit.noted("sign_in", replace(UNKNOWN_VISITOR, client=client), audit.REFUSED, str(error))
+            audit.noted("sign_in", Visitor("unknown", Means.PROXY, client=client), audit.REFUSED, str(error))
             return Refusal(UNAUTHORIZED, f"Unauthorized: {error} Programs {HOW_BY_PROGRAM}.")
         visitor = visitor or self._anonymous(access, client)
         return visitor or Refusal(UNAUTHORIZED, f"Unauthorized: sign in, or {HOW_BY_PROGRAM}.")
@@ -175,7 +174,7 @@ class Gate:
         if not refused.is_guess:
             return refused
         client = proxy.client_of(proxy.peer_of(request.scope), request.headers, self._options())
-        audit.noted("token", replace(UNKNOWN_VISITOR, client=client), audit.REFUSED, refused.detail)
+        audit.noted("token", Visitor("unknown", Means.BEARER, client=client), audit.REFUSED, refused.detail)
         if not (seconds := ceil(self._attempts.add(client))):
             return refused
         detail = f"Too many requests: {MOST_FAILURES} wrong tokens in a minute; try again in {seconds} s."

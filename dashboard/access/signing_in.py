@@ -7,7 +7,6 @@ import math
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
@@ -20,7 +19,7 @@ from dashboard.access import audit, proxy
 from dashboard.access.attempts import FailureCounts
 from dashboard.access.page import NO_STORE, SIGN_IN, PageLink, page
 from dashboard.access.routes import AUTH
-from dashboard.access.visitor import UNKNOWN_VISITOR, Means, NotSignedInError, UnavailableError, Visitor, no_role
+from dashboard.access.visitor import Means, NotSignedInError, UnavailableError, Visitor, no_role
 from dashboard.config.access import AccessOptions
 from dashboard.errors import DashboardError, HistoryError
 from dashboard.store.sign_ins import SignIn
@@ -120,7 +119,7 @@ class OidcRoutes:
         try:
             found = await self._provider().redeem(answer, begun, self._url(request, CALLBACK))
         except NotSignedInError as error:
-            audit.noted("sign_in", replace(UNKNOWN_VISITOR, client=client), audit.REFUSED, str(error))
+            audit.noted("sign_in", Visitor("unknown", Means.OIDC, client=client), audit.REFUSED, str(error))
             return page("Sign-in failed", str(error), FORBIDDEN, SIGN_IN)
         except UnavailableError as error:
             return _unavailable(error)
