@@ -284,7 +284,8 @@ def _draw_topic(topic: NoteTopic, snapshot: str, notes: Notes) -> None:
 
 def _draw_note(snapshot: str, about: str, label: str, note: Note | None) -> None:
     """Draw the fields of a note; the note alone where snapshots are read-only, or the visitor may not edit it."""
-    if not (service.snapshots().read_only or sessions.missing_role("note")):
+    is_editor = not sessions.missing_role("note") or review_notes.is_unsaved(snapshot, about)
+    if is_editor and not service.snapshots().read_only:
         review_notes.draw(snapshot, about, label, note)
     elif note is not None:
         st.html("".join(_quotes([note])))

@@ -48,6 +48,11 @@ def draw(snapshot: str, about: str, label: str, stored: Note | None) -> None:
         _draw_remark(prefix, stored, snapshot, about)
 
 
+def is_unsaved(snapshot: str, about: str) -> bool:
+    """Return whether the session has a note that was refused, such as after the role was taken away."""
+    return st.session_state.get(PREFIX.format(snapshot, about) + UNSAVED) is not None
+
+
 def merged(base: Note, theirs: Note, mine: Note) -> Note:
     """Merge two edits of one note; where both changed it, both texts are kept."""
     text = _merged(base.text, theirs.text, mine.text, "\n")

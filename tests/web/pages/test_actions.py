@@ -175,7 +175,9 @@ def test_a_role_that_is_taken_away_counts_at_the_next_click(
     reviewing.text_area(key=field(key, a_finding(live))).input("drain it")
     signed_in(monkeypatch, "ada", AccessRole.VIEWER)
     press(sharing, "save_snapshot")
-    rerun(reviewing)
+    page = html(rerun(reviewing))
+    assert "Not saved. Not allowed: note. Needs role editor; yours is viewer." in page
+    assert "drain it" in reviewing.text_area.values, "what was typed is not lost"
     press(deleting, "delete_for_good")
 
     (stored,) = service.snapshots().all()
