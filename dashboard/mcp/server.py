@@ -38,6 +38,7 @@ restart. Nothing here changes a replica: a person or another tool applies a fix.
 A result has at most 20 kB. left_out says what it lacks; pass next_cursor as cursor for the next rows."""
 MOST_REQUEST_BYTES = 64 * 2**10
 ONLY_POST = "For agents (Model Context Protocol): POST only.\n"
+LONGEST_MISTAKE = 1_000  # characters
 INTERNAL = "Internal error of the dashboard; its log has the cause."
 _BY_NAME = {each.name: each for each in TOOLS}
 # As for the documents of the API: with more threads each takes turns with the event loop.
@@ -58,7 +59,7 @@ def build_server(fleets: Fleets) -> Server[Any]:
         try:
             result = await loop.run_in_executor(_THREADS, call, fleets, asked.name, asked.arguments or {})
         except DashboardError as error:
-            return _failed(str(error))
+            return _failed(end_cut(str(error), LONGEST_MISTAKE))  # of a source it may have foreign text
         except Exception:
             log.exception("the tool %s failed", end_cut(asked.name))
             return _failed(INTERNAL)
