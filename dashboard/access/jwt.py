@@ -108,7 +108,7 @@ async def claims_of(text: str, keys: PublishedKeys, issuer: str, audience: str) 
         raise NotSignedInError("The token expired. Sign in again; compare the clocks where this repeats.") from None
     except (InvalidClaimError, MissingClaimError) as error:
         raise NotSignedInError(f"The token has a missing or wrong claim: {error.claim}.") from None
-    except (JoseError, ValueError, TypeError) as error:
+    except (JoseError, ValueError, TypeError, RecursionError) as error:
         log.warning("Signed token refused: %s", type(error).__name__)
         raise NotSignedInError("The signature of the token cannot be verified.") from None
     return claims

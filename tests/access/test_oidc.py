@@ -6,15 +6,17 @@ import json
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from joserfc import jwt as signing
 from joserfc.jwk import KeySet, RSAKey
+from joserfc.jws import serialize_compact
 
 from dashboard.access.oidc import Identity, OpenIdProvider, PendingSignIn, groups_of, safe_path
 from dashboard.access.visitor import NotSignedInError, UnavailableError
@@ -304,6 +306,7 @@ FORGED: Mapping[str, Callable[[HostileServer], str]] = {
     "no end": lambda server: id_token(server, exp=None),
     "over": lambda server: id_token(server, exp=int(time.time()) - 61),
     "of tomorrow": lambda server: id_token(server, iat=int(time.time()) + 120),
+    "nested too deep": lambda _: serialize_compact({"alg": "RS256", "kid": "one"}, b"[" * 50_000, KEY),
     "two parts": lambda server: ".".join(id_token(server).split(".")[:2]),
     "other letters": lambda _: "é.ü.\0",
     "nothing": lambda _: "..",
@@ -424,6 +427,43 @@ def test_visitors_at_once_cost_the_provider_one_read_of_its_configuration(liar: 
     failed = run(begun(OpenIdProvider(options(liar.address))))
     assert {str(each) for each in failed if isinstance(each, UnavailableError)} == {str(failed[0])}
     assert len(liar.asked) == 2
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.text(max_size=20) | st.just("http://127.0.0.1:1/x"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+METADATA = ("issuer", "token_endpoint", "jwks_uri", "userinfo_endpoint", "scopes_supported", "end_session_endpoint")
+
+
+@settings(max_examples=60)
+@given(
+    st.dictionaries(st.sampled_from((*METADATA, "authorization_response_iss_parameter_supported")), JSON, max_size=2),
+    st.dictionaries(st.sampled_from(("id_token", "access_token", "refresh_token", "error")), JSON, max_size=2),
+    st.dictionaries(st.sampled_from(("sub", "aud", "azp", "exp", "iat", "nbf", "email", "groups")), JSON, max_size=2),
+    st.dictionaries(st.sampled_from(("sub", "email", "groups")), JSON) | JSON,
+    st.sampled_from((200, 400, 401, 500)),
+)
+def test_whatever_a_provider_answers_is_a_sentence_or_a_sign_in(
+    running: HostileServer, metadata: Any, tokens: Any, more: Any, userinfo: Any, status: int
+) -> None:
+    running.routes.clear()
+    publish(running, **metadata)
+    running.routes["/keys"] = answers(json.dumps(KeySet([KEY]).as_dict()).encode())
+    running.routes["/me"] = answers(json.dumps(userinfo).encode())
+    text = json.dumps({"id_token": id_token(running, **more), "access_token": "a", **tokens})
+    running.routes["/token"] = answers(text.encode(), status)
+    provider = OpenIdProvider(options(running.address))
+    known = Identity(running.address, "ann", "ann", frozenset(), "refresh", "")
+    for work in (
+        lambda: provider.authorization_url(BEGUN, CALLBACK),
+        lambda: provider.redeem(UNUSED, BEGUN, CALLBACK),
+        lambda: provider.refresh(known),
+        lambda: provider.sign_out_url("", DASHBOARD),
+    ):
+        with suppress(NotSignedInError, UnavailableError):
+            run(work())
 
 
 def test_an_endpoint_of_a_cloud_is_never_asked(liar: HostileServer) -> None:
