@@ -16,6 +16,7 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 INSTALL = "pip install -r requirements-screenshot.txt (the extra screenshot), then playwright install chromium"
 READY = "body[data-ready=true]"  # the dashboard sets it once the page is drawn
 MAX_HEIGHT = 20_000  # pixels
+NO_ROLE = frozenset({401, 403})
 # Pages scroll inside the window.
 WHOLE_HEIGHT = "() => document.querySelector('[data-testid=stMain]')?.scrollHeight ?? 0"
 
@@ -61,10 +62,8 @@ def screenshot(
             viewport={"width": width, "height": height}, color_scheme=theme, reduced_motion="reduce"
         )
         try:
-            if token:
-                _sign_in(page, url, token)
             try:
-                page.goto(_still(url), timeout=timeout * 1000)
+                _open(page, url, token, timeout)
             except Error as error:
                 fail(f"exit {FAILED}: {url} cannot be opened: {_first_line(error)}")
             page.wait_for_selector(READY, state="attached", timeout=timeout * 1000)
@@ -83,14 +82,18 @@ def screenshot(
     say(f"{file}: {width} x {max(height, whole) if full_page else height} pixels of {url}.")
 
 
-def _sign_in(page: "Page", url: str, token: str) -> None:
-    """Begin a session of a token in the browser."""
+def _open(page: "Page", url: str, token: str, timeout: int) -> None:
+    """Open a page, with the session of a token; end the program where a sign-in is missing."""
     parts = urlsplit(url)
-    answer = page.request.post(
-        f"{parts.scheme}://{parts.netloc}/auth/token", headers={"Authorization": f"Bearer {token}"}
-    )
-    if not answer.ok:
-        fail(f"exit {FAILED}: {url} refused the token: HTTP {answer.status}.")
+    if token:
+        answer = page.request.post(
+            f"{parts.scheme}://{parts.netloc}/auth/token", headers={"Authorization": f"Bearer {token}"}
+        )
+        if not answer.ok:
+            fail(f"exit {FAILED}: {url} refused the token: HTTP {answer.status}.")
+    opened = page.goto(_still(url), timeout=timeout * 1000)
+    if opened and (opened.status in NO_ROLE or urlsplit(opened.url).netloc != parts.netloc):
+        fail(f"exit {FAILED}: {url} needs a sign-in: use --token-env.")
 
 
 def _still(url: str) -> str:

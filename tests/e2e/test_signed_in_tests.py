@@ -1,5 +1,7 @@
 """What docs/ci.md says about tests of pages of a dashboard with sign-in."""
 
+import subprocess
+import sys
 from hashlib import sha256
 from pathlib import Path
 
@@ -9,13 +11,19 @@ import yaml
 
 from tests.browser import chromium
 from tests.docs_pages import code_blocks, docs_page
-from tests.serving import dashboard_on
+from tests.serving import ROOT, dashboard_on
 
 TOKEN = "fleet_of_a_test"
 
 
+def screenshot(url: str, file: Path, *more: str) -> str:
+    """What the command says."""
+    command = [sys.executable, "-m", "dashboard", "screenshot", url, "-o", str(file), *more]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stderr
+
+
 @pytest.mark.browser
-def test_the_example_signs_in_with_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_and_the_command_sign_in_with_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = {"name": "ci", "role": "viewer", "sha256": sha256(TOKEN.encode()).hexdigest()}
     access = {"mode": "proxy", "trusted_proxies": ["unix"], "roles": {"viewer": ["*"]}, "tokens": [entry]}
     (tmp_path / "fleet.yaml").write_text(yaml.safe_dump({"targets": ["127.0.0.1:9"], "access": access}))
@@ -29,3 +37,6 @@ def test_the_example_signs_in_with_a_token(tmp_path: Path, monkeypatch: pytest.M
 
         assert page.get_by_test_id("stApp").is_visible()
         assert "fleet_session" in {each.get("name") for each in page.context.cookies()}
+        picture = tmp_path / "picture.png"
+        assert screenshot(url, picture) == f"exit 1: {url} needs a sign-in: use --token-env.\n"
+        assert screenshot(url, picture, "--token-env", "FLEET_TOKEN").startswith(f"{picture}: 1600 x 1000 pixels")
