@@ -109,21 +109,21 @@ class OidcRoutes:
             if await self._auth.sign_in(request) is not None:  # the button back
                 return RedirectResponse(START, SEE_OTHER, NO_STORE)
             detail = "It began in another browser, more than 10 minutes ago, or has ended already."
+            self._note_refused(request, detail)
             return page("Sign-in failed", detail, BAD_REQUEST, SIGN_IN)
         response = await self._ended(request, begun, answer)
         self._forget(response, self._cookie(begun.state, request), request)
         return response
 
     async def _ended(self, request: Request, begun: "PendingSignIn", answer: Mapping[str, str]) -> Response:
-        client = self._client(request)
         try:
             found = await self._provider().redeem(answer, begun, self._url(request, CALLBACK))
         except NotSignedInError as error:
-            audit.noted("sign_in", Visitor("unknown", Means.OIDC, client=client), audit.REFUSED, str(error))
+            self._note_refused(request, str(error))
             return page("Sign-in failed", str(error), FORBIDDEN, SIGN_IN)
         except UnavailableError as error:
             return _unavailable(error)
-        visitor = Visitor(found.name, Means.OIDC, found.groups, client=client)
+        visitor = Visitor(found.name, Means.OIDC, found.groups, client=self._client(request))
         if visitor.role(self._options()) is None:
             audit.noted("sign_in", visitor, audit.REFUSED, "no role")
             return page("Forbidden", no_role(found.name), FORBIDDEN, SOMEBODY_ELSE)
@@ -221,6 +221,10 @@ class OidcRoutes:
         options = self._options().oidc
         scheme = "https" if self._auth.is_secure(request) else "http"
         return f"{options.url if options and options.url else f'{scheme}://{request.url.netloc}'}{path}"
+
+    def _note_refused(self, request: Request, reason: str) -> None:
+        somebody = Visitor("unknown", Means.OIDC, client=self._client(request))
+        audit.noted("sign_in", somebody, audit.REFUSED, reason)
 
     def _client(self, request: HTTPConnection) -> str:
         return proxy.client_of(proxy.peer_of(request.scope), request.headers, self._options())

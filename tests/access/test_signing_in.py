@@ -18,7 +18,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from dashboard.access import signing_in
+from dashboard.access import audit, signing_in
 from dashboard.access.auth import Auth
 from dashboard.access.gate import Gate, start_mistake
 from dashboard.access.sessions import COOKIE, utc_now
@@ -26,7 +26,7 @@ from dashboard.access.visitor import VISITOR_HEADER, Visitor
 from dashboard.config.access import AccessOptions
 from dashboard.store.sign_ins import MemorySignIns
 from tests.access.openid import CLIENT, SECRET, OpenIdServer, openid_server, sign_in
-from tests.serving import free_port
+from tests.serving import free_port, wait_for
 
 DASHBOARD = "http://127.0.0.1:9"
 CALLBACK = f"{DASHBOARD}/auth/callback"
@@ -215,8 +215,13 @@ def test_a_forged_swapped_or_old_cookie_ends_no_sign_in(dashboard: Dashboard, mo
 
 
 @pytest.mark.parametrize("query", ["", "?state=", "?state=é&code=x", "?code=x", "?state=a&state=b&code=x", "?error=x"])
-def test_a_callback_without_a_sign_in_is_a_sentence(dashboard: Dashboard, query: str) -> None:
+def test_a_callback_without_a_sign_in_is_a_sentence_and_in_the_audit_log(
+    dashboard: Dashboard, query: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "_repeated", audit.RecentKeys())
     assert dashboard.browser().get(f"/auth/callback{query}").status_code == 400
+
+    wait_for(lambda: '"audit": "sign_in"' in (said := capsys.readouterr().err) and '"result": "refused"' in said)
 
 
 def test_a_doubled_parameter_ends_no_sign_in(dashboard: Dashboard) -> None:
