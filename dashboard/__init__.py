@@ -12,7 +12,7 @@ The packages, from the bottom to the top; each imports only packages below it:
 - `sources`: lists of targets, polls, files of answers. `demo`: a simulated fleet.
 - `notify`: alerts of findings, and their delivery to Alertmanagers and webhooks.
 - `service`: the polling loop and the current fleet.
-- `mcp`: read-only tools for agents.
+- `access`: who a request is from, what a role may do, the audit log. `mcp`: read-only tools for agents.
 - `web`: pages, HTTP routes and what guards them. `cli`: the commands. `api`: the public functions below.
 
 Below them all is `vllm_fleet_provider.shared`: of the plugin that runs inside vLLM, packages import nothing else.
