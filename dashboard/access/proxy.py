@@ -69,7 +69,7 @@ def _address(hop: str) -> str:
     elif text.count(":") == 1:
         text = text.partition(":")[0]
     try:
-        return str(ip_address(text))
+        return "" if "%" in text else str(ip_address(text))  # a zone is any text
     except ValueError:
         return ""
 

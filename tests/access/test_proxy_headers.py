@@ -124,6 +124,7 @@ def test_no_group_that_the_proxy_did_not_send_gives_a_role(text: str) -> None:
         (["10.0.0.8, 10.0.0.9"], "10.0.0.8"),
         (["192.0.2.7, unknown, 10.0.0.9"], "10.0.0.9"),
         (["_hidden"], PROXY),
+        (["fe80::1%<script>"], PROXY),
         ([""], PROXY),
         ([f"192.0.2.7,{'10.0.0.9,' * 100}10.0.0.9"], "10.0.0.9"),
     ],
