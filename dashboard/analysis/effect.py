@@ -44,7 +44,7 @@ class Effect(NamedTuple):
     @property
     def avoidable_tokens(self) -> float | None:
         """Return an estimate of the tokens per minute that were computed and need not have been; None without one."""
-        own, other, queries = self.affected.hit_rate, self.rest.hit_rate, self.affected.queries
+        own, other, queries = self.affected.found_rate, self.rest.found_rate, self.affected.queries
         if self.is_decode or own is None or other is None or queries is None:
             return None
         return queries * max(0.0, other - own) * MINUTE / self.affected.seconds
@@ -63,7 +63,7 @@ class Effect(NamedTuple):
             return TRANSFERRED
         if not self.has_rest:
             return "No unaffected replica in the pool to compare with."
-        parts = (("These replicas", self.affected), ("Unaffected replicas", self.rest))
+        parts = (("Affected replicas", self.affected), ("Unaffected replicas", self.rest))
         return " ".join(f"{name}: {why}" for name, traffic in parts if (why := missing_rate(traffic)))
 
 
@@ -122,9 +122,9 @@ def effects_of_prefixes(fleet: Fleet) -> tuple[Effect, ...]:
     """Return what the replicas with findings on prefixes cost, each once, in each of their pools with traffic.
 
     Those with the same findings are one effect: the sum is at least that of each cause. A pool where all replicas have
-    all of these findings has one effect without estimate.
+    all of these findings has one effect without estimate. What a cold cache recomputes cannot be avoided.
     """
-    found = [each for each in fleet.inspection.findings if each.is_of_prefixes]
+    found = [each for each in fleet.inspection.findings if each.is_of_prefixes and not each.remedy.is_wait]
     effects: list[Effect] = []
     for pool in fleet.pools:
         own = [each for each in found if pool.name in each.pools]

@@ -73,7 +73,7 @@ def _made(fleet: Fleet, known: Plan | None = None) -> Plan:
     found = fleet.inspection.findings
     causes = _causes(fleet) if known is None else [each for each in known.causes if not each.findings[0].is_effect]
     causes += _actions(
-        each for each in found if each.is_effect and not (each.remedy.is_wait or _is_explained(each, found))
+        each for each in found if each.is_effect and not (each.remedy.is_wait or is_explained(each, found))
     )
     return Plan(tuple(sorted(causes, key=_place)))
 
@@ -103,7 +103,7 @@ def _causes(fleet: Fleet) -> list[Cause]:
     return [*kept, *_actions(each for each in active.values() if each.id in left)]
 
 
-def _is_explained(effect: Finding, findings: Iterable[Finding]) -> bool:
+def is_explained(effect: Finding, findings: Iterable[Finding]) -> bool:
     """Return whether an active finding on the same replicas explains what traffic shows."""
     explaining = (each for each in findings if each.rule in effect.explained_by)
     return any(not set(each.replicas).isdisjoint(effect.replicas) for each in explaining)

@@ -236,7 +236,9 @@ def missing_word(traffic: Traffic) -> str:
         return "not counted"
     if not traffic.seconds:
         return "not read twice yet"
-    return "unsupported" if is_unknown else "not enough traffic"
+    if is_unknown:
+        return "unsupported"
+    return "not enough traffic" if traffic.requests else "no requests"
 
 
 def missing_rate(traffic: Traffic) -> str:
@@ -246,6 +248,8 @@ def missing_rate(traffic: Traffic) -> str:
         return not_counted(traffic)
     if word == "unsupported":
         return "/metrics has no counters of the prefix cache or of requests."
+    if word == "no requests":
+        return f"No requests in {duration(traffic.seconds)}."
     if word != "not enough traffic":
         return f"{word.capitalize()}." if word else ""
     requests, tokens = traffic.requests or 0, traffic.queries or 0

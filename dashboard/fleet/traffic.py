@@ -101,6 +101,13 @@ class Traffic(NamedTuple):
         )
 
     @property
+    def found_rate(self) -> float | None:
+        """Return the share of the queried tokens that this cache or a connector had: none of them is computed."""
+        rate = self.hit_rate
+        external = ratio(self.external_hits, self.queries) or 0.0
+        return None if rate is None else min(rate + external, 1.0)
+
+    @property
     def first_token(self) -> float | None:
         """Return the mean time to the first token, in seconds."""
         return ratio(self.first_token_seconds, self.first_tokens)

@@ -199,7 +199,9 @@ def finding_section(
     if finding.rule in BY_ID:
         parts.append(rule_section(BY_ID[finding.rule], finding.context))
     shared = trait_paragraphs(fleet, finding.replicas, finding.pools) if not group[1:] else []
-    since = since_paragraphs(finding_list.newest_of(group))
+    begins = {each.sighting and each.sighting.since for each in group}
+    newest = f"The newest of {len(group):,}" if len(begins) > 1 else ""
+    since = since_paragraphs(finding_list.newest_of(group), newest)
     line = (Piece(rule_title(finding.rule), Style.MUTED), *tags(found[0]))
     close = Link(Kind.PAGE, pages.FINDINGS, choices=choices)
     banner = Banner(Tone(found[0].severity), line, finding_list.text_of(found), close)

@@ -22,9 +22,11 @@ from dashboard.analysis.effect import (
     together,
     without_fed,
 )
+from dashboard.analysis.plan import is_explained
 from dashboard.fleet.formatting import (
     FEW,
     NOT_KNOWN,
+    count,
     duration,
     missing_rate,
     missing_word,
@@ -32,6 +34,7 @@ from dashboard.fleet.formatting import (
     share,
     short,
     shortlist,
+    uncapitalized,
 )
 from dashboard.fleet.pieces import Link, plain
 from dashboard.fleet.traffic import Traffic
@@ -51,7 +54,8 @@ DIGITS = 4  # after the point, for programs
 ESTIMATE = "Recomputed, avoidable (estimate)"
 ASSUMPTION = "assumes equal prompts"
 WITHOUT_DECODE = "without decode pools"
-SIDES = ("These replicas", "Unaffected replicas")
+SIDES = ("Affected", "Unaffected")
+SLOW = "EF-03"  # an engine preempts or queues
 
 
 class TrafficRow(NamedTuple):
@@ -276,14 +280,16 @@ def per_minute(tokens: float) -> str:
 
 
 def cause_text(fleet: Fleet, cause: Cause, pool: str = "", *, is_whole: bool = False) -> str:
-    """Return what was measured where a cause of prefixes is, in all pools or in one; empty for others.
+    """Return what was measured where a cause of prefixes or of a slow engine is, in all pools or in one.
 
     `Prefix hit rate 4%; unaffected replicas 62%. Recomputed, avoidable (estimate): 120 k tokens/min.` `is_whole`: the
     estimate with its inputs and its assumption.
     """
-    if why_no_traffic(fleet) or not is_of_prefixes(cause.findings):
+    if why_no_traffic(fleet):
         return ""
     effects = effects_of_cause(fleet, cause, pool)
+    if not is_of_prefixes(cause.findings):
+        return _latency_text(effects) if _is_slow(fleet, cause.findings) else ""
     if not effects:
         return f"Prefix hit rate: {_why_missing(fleet, cause.replicas)}"
     return _measured_text(effects, is_whole=is_whole)
@@ -298,8 +304,28 @@ def finding_line(fleet: Fleet, finding: Finding) -> str:
 def findings_effect(fleet: Fleet, findings: Sequence[Finding]) -> str:
     """Return the same of findings together, without a label; also empty where whole pools have them: none compares."""
     replicas = {replica for each in findings for replica in each.replicas}
-    effects = effects_on(fleet, replicas, pools_of(findings)) if is_of_prefixes(findings) else ()
-    return "" if all(each.is_whole for each in effects) else _measured_text(effects)
+    effects = effects_on(fleet, replicas, pools_of(findings))
+    if all(each.is_whole for each in effects):
+        return ""
+    if is_of_prefixes(findings):
+        return _measured_text(effects)
+    return _latency_text(effects) if _is_slow(fleet, findings) else ""
+
+
+def _is_slow(fleet: Fleet, findings: Sequence[Finding]) -> bool:
+    """Return whether engines preempt or queue by findings, or by what they explain."""
+    slow = [each for each in fleet.inspection.findings if each.rule == SLOW]
+    return any(each in findings or is_explained(each, findings) for each in slow)
+
+
+def _latency_text(effects: Sequence[Effect]) -> str:
+    """Return the time to first token of the affected replicas and of the others; empty where it is unknown."""
+    both = together(effects)
+    own, other = both.affected.first_token, both.rest.first_token
+    if own is None:
+        return ""
+    rest = "" if other is None else f"; unaffected replicas {seconds_text(other)}"
+    return f"Time to first token {seconds_text(own)}{rest}."
 
 
 def _measured_text(effects: Sequence[Effect], *, is_whole: bool = False) -> str:
@@ -311,7 +337,8 @@ def _measured_text(effects: Sequence[Effect], *, is_whole: bool = False) -> str:
         others = f"; unaffected replicas {external_text(both.rest)}" if both.rest.external_queries else ""
         measured = f"{measured} External hit rate {external_text(both.affected)}{others}."
     if len(shown) < len(effects):
-        measured = f"{measured} Rates {WITHOUT_DECODE}."
+        where = brief(shown[0].pool) if len(shown) == 1 else f"{capital(WITHOUT_DECODE)}"
+        measured = f"{where}: {uncapitalized(measured)}"
     if is_whole and both.has_rest:
         return f"{measured} {_estimate_text(shown)}"
     tokens = avoidable_tokens(shown)
@@ -349,16 +376,17 @@ def _table(fleet: Fleet, effects: Sequence[Effect], replicas: Collection[str]) -
     sides = []
     for place, name in enumerate(SIDES):
         own = [each for part in parts for each in part[place]]
+        head = f"{name}: {count(len(own), 'replica')}"
         if own and len(pools) > 1:
             used = both.rest if place else both.affected
-            sides.append(TrafficRow(name, used, share=prompt_share(fleet, own, pools)))
+            sides.append(TrafficRow(head, used, share=prompt_share(fleet, own, pools)))
         elif own:
-            sides.append(traffic_of(fleet, name, pools[0], own))
+            sides.append(traffic_of(fleet, head, pools[0], own))
     columns = (Column("Traffic"), *(Column(each.name, is_number=True) for each in sides))
     fields = [HIT_RATE, *external_of(sides), PROMPT_SHARE, PROMPT_TOKENS, REQUESTS, FIRST_TOKEN, PREEMPTIONS]
     rows = tuple((Cell(field.title), *(field.cell(each) for each in sides)) for field in fields)
     notes = [f"In the last {duration(both.affected.seconds)}"]
-    notes += [f"sums of {len(pools):,} pools"] if len(pools) > 1 else []
+    notes += [f"sums of {len(pools):,} pools" if len(pools) > 1 else "sums of the replicas"]
     notes += [WITHOUT_DECODE] if len(shown) < len(effects) else []
     return Table("effect", "Effect, measured", columns, rows, f"{', '.join(notes)}.")
 
@@ -383,5 +411,7 @@ def _estimate_text(effects: Sequence[Effect]) -> str:
     seconds = only.avoidable_seconds
     prefill = f", {seconds_text(seconds)} of prefill per request" if seconds is not None else ""
     queried = short(only.affected.per_minute(only.affected.queries))
-    inputs = f"{queried} prompt tokens/min × ({rate_text(only.rest)} − {rate_text(only.affected)})"
+    rates = [share(each.found_rate or 0.0) for each in (only.rest, only.affected)]
+    external = ", with external hits" if only.rest.external_hits or only.affected.external_hits else ""
+    inputs = f"{queried} prompt tokens/min × ({' − '.join(rates)}){external}"
     return f"{ESTIMATE}: {per_minute(tokens)}{prefill}. It {ASSUMPTION}: {inputs}."

@@ -22,6 +22,7 @@ from dashboard.analysis.effect import (
 )
 from dashboard.analysis.plan import plan_of
 from dashboard.fleet.traffic import Traffic
+from dashboard.rules.findings import Remedy
 from tests.builders import alike, document, fleet, replica
 from tests.findings_builder import finding, with_findings
 from tests.used import PROMPT_TOKENS, REQUESTS, traffic, with_traffic
@@ -39,6 +40,21 @@ def test_what_is_lost_is_the_difference_of_the_rates_of_the_affected_tokens() ->
     assert effect.missing == ""
 
 
+def test_what_a_connector_had_is_not_computed_again() -> None:
+    own = AFFECTED._replace(external_queries=1.8e5, external_hits=4e4)  # 10% here, 20% there
+    assert Effect("chat", own, REST).avoidable_tokens == pytest.approx(2e5 * 0.3 / 15)
+    assert Effect("chat", own._replace(external_hits=1e308), REST).avoidable_tokens == 0, "never more than all"
+
+
+def test_what_a_cold_cache_recomputes_cannot_be_avoided() -> None:
+    used = with_traffic(fleet(alike("chat", 4, document()), [document()]), {"chat-01": 0.1}, 0.6)
+    low = finding(used, ["chat-01"])
+    wait = replace(low, remedy=Remedy("Wait until an hour after the start."))
+
+    assert avoidable_tokens(effects_of_prefixes(with_findings(used, low))) == pytest.approx(20_000)
+    assert effects_of_prefixes(with_findings(used, wait)) == ()
+
+
 def test_a_better_rate_than_that_of_the_rest_loses_nothing() -> None:
     assert Effect("chat", REST, AFFECTED).avoidable_tokens == 0
 
@@ -50,7 +66,7 @@ def test_a_better_rate_than_that_of_the_rest_loses_nothing() -> None:
         (
             AFFECTED._replace(requests=19),
             REST,
-            "These replicas: Not enough traffic: 19 requests (minimum 20) in 15 min.",
+            "Affected replicas: Not enough traffic: 19 requests (minimum 20) in 15 min.",
         ),
         (
             AFFECTED,
@@ -60,7 +76,7 @@ def test_a_better_rate_than_that_of_the_rest_loses_nothing() -> None:
         (
             AFFECTED._replace(queries=None, hits=None, refused=("hits rose by more than queries",)),
             REST,
-            "These replicas: Not counted: hits rose by more than queries.",
+            "Affected replicas: Not counted: hits rose by more than queries.",
         ),
     ],
 )

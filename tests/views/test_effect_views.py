@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.causes import Cause
 from dashboard.analysis.plan import plan_of
 from dashboard.fleet import PastTime
 from dashboard.fleet.pieces import to_plain
@@ -99,7 +100,7 @@ def test_several_pools_are_summed_before_the_ratio_and_so_is_the_estimate() -> N
         (
             traffic(0.1, requests=3),
             0.6,
-            f"{RECOMPUTED}: unknown. These replicas: {FEW}",
+            f"{RECOMPUTED}: unknown. Affected replicas: {FEW}",
         ),
         (0.1, None, f"{RECOMPUTED}: unknown. Unaffected replicas: Not read twice yet."),
         (None, 0.6, "Not read twice yet."),
@@ -123,6 +124,17 @@ def test_in_no_pool_both_sides_have_a_hit_rate() -> None:
     )
 
 
+def test_a_cause_of_a_slow_engine_has_its_time_to_first_token(used: Fleet) -> None:
+    slow = finding(used, [LARGE_BLOCKS], rule="EF-03", id="aaaaaaaaaa", explained_by=("CP-01",))
+    explaining, other = (finding(used, [LARGE_BLOCKS], rule=rule, id="bbbbbbbbbb") for rule in ("CP-01", "CP-03"))
+    measured = "Time to first token 530 ms; unaffected replicas 240 ms."
+
+    for each, line in ((slow, measured), (explaining, measured), (other, "")):
+        with_it = with_findings(used, slow, each) if each is not slow else with_findings(used, slow)
+        assert finding_line(with_it, each) == (f"Effect, measured: {line}" if line else "")
+        assert cause_text(with_it, Cause("", (each,))) == line
+
+
 def test_a_cause_has_the_measured_effect_in_its_second_line_and_whole_with_its_changes(used: Fleet) -> None:
     assert cause_text(used, cause(used)) == (
         "Prefix hit rate 4%; unaffected replicas 62%. Recomputed, avoidable (estimate): 23.2 k tokens/min."
@@ -138,9 +150,7 @@ def test_a_cause_says_that_its_pool_has_no_unaffected_replica_and_that_it_was_no
     seeds = next(each for each in plan_of(used).causes if "PYTHONHASHSEED" in each.key)
     unread = with_traffic(used, {CHAT: None}, 0.6)
 
-    assert cause_text(used, seeds) == (
-        "Prefix hit rate 62%; no unaffected replica in the pool. Rates without decode pools."
-    )
+    assert cause_text(used, seeds) == ("deepseek-v3/prefill: prefix hit rate 62%; no unaffected replica in the pool.")
     assert cause_text(unread, cause(unread)) == "Prefix hit rate: Not read twice yet."
 
 

@@ -115,7 +115,7 @@ def test_entries_of_the_list_have_their_time_and_the_open_finding_has_a_line() -
 
     assert to_plain(lines[0]).endswith(" · since 2026-03-02T10:42:05Z")
     assert [each[-1].age is not None for each in lines] == [True, True, False]
-    assert "Since 2026-03-02T10:42:05Z, not at 09:42:05 UTC." in panel
+    assert "The newest of 2 since 2026-03-02T10:42:05Z, not at 09:42:05 UTC." in panel
 
 
 def test_exports_of_findings_have_the_whole_text_and_their_csv_all_times() -> None:
