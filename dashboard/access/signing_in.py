@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
@@ -93,7 +93,7 @@ class OidcRoutes:
             self._forget(response, name, request)
         response.set_cookie(
             self._cookie(begun.state, request),
-            self._auth.keys.sign(_packed([int(time.time()), *begun]), PURPOSE),
+            self._auth.keys.sign(urlsafe_b64encode(json.dumps([int(time.time()), *begun]).encode()).decode(), PURPOSE),
             max_age=PENDING_SECONDS,
             secure=self._auth.is_secure(request),
             httponly=True,
@@ -106,8 +106,11 @@ class OidcRoutes:
         answer = dict(request.query_params)
         begun = self._pending(request, answer.get("state", ""))
         if begun is None or len(answer) != len(request.query_params.multi_items()):
-            if await self._auth.sign_in(request) is not None:  # the button back
-                return RedirectResponse(START, SEE_OTHER, NO_STORE)
+            try:
+                if await self._auth.sign_in(request) is not None:  # the button back
+                    return RedirectResponse(START, SEE_OTHER, NO_STORE)
+            except HistoryError as error:
+                return _unavailable(error)
             detail = "It began in another browser, more than 10 minutes ago, or has ended already."
             self._note_refused(request, detail)
             return page("Sign-in failed", detail, BAD_REQUEST, SIGN_IN)
@@ -239,7 +242,3 @@ def login_path(request: HTTPConnection) -> str:
 def _unavailable(error: DashboardError) -> Response:
     log.warning("sign-in is not available: %s", error)
     return page("Sign-in is not available", f"{error} Try again later.", UNAVAILABLE, SIGN_IN)
-
-
-def _packed(fields: Sequence[int | str]) -> str:
-    return urlsafe_b64encode(json.dumps(fields).encode()).decode()

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -23,8 +24,9 @@ from dashboard.access.auth import Auth
 from dashboard.access.gate import Gate, start_mistake
 from dashboard.access.sessions import COOKIE, utc_now
 from dashboard.access.visitor import VISITOR_HEADER, Visitor
+from dashboard.config import Options
 from dashboard.config.access import AccessOptions
-from dashboard.store.sign_ins import MemorySignIns
+from dashboard.store.sign_ins import MemorySignIns, SignIns, configured_sign_ins
 from tests.access.openid import CLIENT, SECRET, OpenIdServer, openid_server, sign_in
 from tests.serving import free_port, wait_for
 
@@ -49,7 +51,7 @@ def server() -> Iterator[OpenIdServer]:
 class Dashboard:
     """The gate, and its options, which may change while it runs."""
 
-    def __init__(self, issuer: str, rows: MemorySignIns | None = None, **more: Any) -> None:
+    def __init__(self, issuer: str, rows: SignIns | None = None, **more: Any) -> None:
         oidc = {"issuer": issuer, "client_id": CLIENT, "client_secret_env": "OIDC_SECRET", **more}
         self.options: dict[str, Any] = {"mode": "oidc", "oidc": oidc, "roles": ROLES}
         self.late = timedelta()
@@ -382,3 +384,15 @@ def test_without_the_extra_the_server_does_not_start_and_a_reload_is_a_sentence(
     refused = dashboard.browser().get("/auth/login")
     assert (refused.status_code, told(refused)) == (503, f"{needed} Try again later.")
     assert dashboard.browser().get("/auth/callback?state=x&code=x").status_code == 400
+
+
+def test_without_the_database_of_sessions_nobody_new_signs_in(server: OpenIdServer, tmp_path: Path) -> None:
+    (tmp_path / "history.db").mkdir()
+    dashboard = Dashboard(server.url, configured_sign_ins(Options.model_validate({"data_folder": tmp_path})))
+    browser = dashboard.browser()
+    refused = browser.get("/auth/callback", params=answered(browser, "ann"))
+    assert refused.status_code == 503
+    assert told(refused).startswith("The history history.db cannot be used")
+
+    browser.cookies.set(COOKIE, dashboard.auth.keys.sign("an id", "session"))
+    assert browser.get("/auth/callback?state=x&code=x").status_code == 503
