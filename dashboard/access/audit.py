@@ -61,7 +61,8 @@ def noted(event: str, visitor: Visitor, result: str = DONE, reason: str = "", **
 
     It never waits for the database.
     """
-    if not _repeated.is_new((event, result, visitor.name, visitor.means, visitor.client)):
+    recent = _refusals if result == REFUSED else _uses  # a flood of refusals hides no sign-in
+    if not recent.is_new((event, visitor.name, visitor.means, visitor.client)):
         return
     entry = _logged(event, visitor, result, reason, details)
     if _waiting.acquire(blocking=False):
@@ -88,7 +89,7 @@ class RecentKeys:
             return True
 
 
-_repeated = RecentKeys()
+_uses, _refusals = RecentKeys(), RecentKeys()
 _THREAD = ThreadPoolExecutor(1, "audit")
 _waiting = threading.BoundedSemaphore(MOST_WAITING)  # for the thread; where the database is gone each takes seconds
 
@@ -108,10 +109,9 @@ def _logged(action: str, visitor: Visitor, result: str, reason: str, details: Ma
         client=_cut(visitor.client),
         details={name: _cut(value) for name, value in details.items()},
     )
-    line = {"audit": action, "at": iso(entry.at), **entry._asdict()}
-    del line["action"], line["details"]
-    line = {name: value for name, value in {**line, "at": iso(entry.at), **entry.details}.items() if value != ""}
-    sys.stderr.write(f"{json.dumps(line)}\n")
+    who = {name: getattr(entry, name) for name in ("result", "reason", "visitor", "role", "means", "client")}
+    line = {"audit": action, "at": iso(entry.at), **who, **entry.details}
+    sys.stderr.write(f"{json.dumps({name: value for name, value in line.items() if value != ''})}\n")
     return entry
 
 

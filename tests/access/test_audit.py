@@ -141,7 +141,8 @@ def test_foreign_text_is_cut_and_stays_one_line_of_ascii(table: AuditTable, caps
 def test_what_programs_repeat_is_logged_once_a_minute_for_each_visitor(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit, "_repeated", RecentKeys())
+    for name in ("_uses", "_refusals"):
+        monkeypatch.setattr(audit, name, RecentKeys())
     other = Visitor("ann", Means.BEARER, fixed=AccessRole.EDITOR, client="10.0.0.8")
     for _ in range(5):
         noted("token", ANN)
@@ -159,7 +160,8 @@ def test_who_was_not_let_in_has_no_role_in_the_log(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Everybody who signed in may be a viewer; a token has its own role only."""
-    monkeypatch.setattr(audit, "_repeated", RecentKeys())
+    for name in ("_uses", "_refusals"):
+        monkeypatch.setattr(audit, name, RecentKeys())
     everybody = AccessOptions.model_validate({"mode": "proxy", "trusted_proxies": ["unix"], "roles": {"viewer": ["*"]}})
     assert Visitor("eve", Means.PROXY).role(everybody) is AccessRole.VIEWER
     assert Visitor("ci", Means.BEARER).role(everybody) is None
@@ -168,6 +170,20 @@ def test_who_was_not_let_in_has_no_role_in_the_log(
     noted("sign_in", Visitor("eve", Means.PROXY))
 
     assert [(each["visitor"], each.get("role")) for each in lines(capsys)] == [("unknown", None), ("eve", "viewer")]
+
+
+def test_a_flood_of_refusals_hides_no_sign_in(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_uses", "_refusals"):
+        monkeypatch.setattr(audit, name, RecentKeys())
+    for number in range(MOST_REMEMBERED + 50):
+        noted("token", Visitor("unknown", Means.BEARER, client=f"2001:db8::{number:x}"), REFUSED)
+    noted("sign_in", ANN)
+
+    logged = lines(capsys)
+    assert len(logged) == MOST_REMEMBERED + 1
+    assert (logged[-1]["audit"], logged[-1]["visitor"]) == ("sign_in", "ann")
 
 
 def test_a_flood_of_different_visitors_is_bounded_and_ends_with_its_minute() -> None:

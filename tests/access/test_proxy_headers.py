@@ -211,7 +211,7 @@ def test_the_gate_answers_why_nobody_gets_in_and_logs_it(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(audit, "_repeated", audit.RecentKeys())
+    monkeypatch.setattr(audit, "_refusals", audit.RecentKeys())
     answer = asked(*pairs, peer=peer)
     (line,) = (json.loads(each) for each in capsys.readouterr().err.splitlines() if '"audit"' in each)
 

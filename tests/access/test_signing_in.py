@@ -220,7 +220,7 @@ def test_a_forged_swapped_or_old_cookie_ends_no_sign_in(dashboard: Dashboard, mo
 def test_a_callback_without_a_sign_in_is_a_sentence_and_in_the_audit_log(
     dashboard: Dashboard, query: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit, "_repeated", audit.RecentKeys())
+    monkeypatch.setattr(audit, "_refusals", audit.RecentKeys())
     assert dashboard.browser().get(f"/auth/callback{query}").status_code == 400
 
     wait_for(lambda: '"audit": "sign_in"' in (said := capsys.readouterr().err) and '"result": "refused"' in said)
