@@ -32,6 +32,13 @@ ANN = Visitor("ann", Means.BEARER, fixed=AccessRole.EDITOR, client="10.0.0.7")
 ENTRY = AuditEntry(NOW, "delete", DONE, "", "ann", "admin", "proxy", "10.0.0.7", {"snapshot": "3fa9"})
 
 
+@pytest.fixture(autouse=True)
+def all_written() -> Iterator[None]:
+    """Wait for entries that a thread writes: the next test has another history."""
+    yield
+    audit._THREAD.submit(int).result()
+
+
 @pytest.fixture
 def table(tmp_path: Path) -> Iterator[AuditTable]:
     """The table of a history that the service has; nothing was recorded in it yet."""

@@ -13,6 +13,7 @@ import yaml
 from streamlit.testing.v1 import AppTest
 
 from dashboard import service
+from dashboard.access import audit
 from dashboard.access.visitor import Means, Visitor
 from dashboard.analysis.assembly import Fleet
 from dashboard.config import load_options
@@ -38,6 +39,13 @@ CLIENT = "10.0.0.7"
 def signed_in(monkeypatch: pytest.MonkeyPatch, name: str, role: AccessRole | None) -> None:
     """Let the pages that follow be those of a visitor."""
     monkeypatch.setattr(sessions, "outside", Visitor(name, Means.PROXY, fixed=role, client=CLIENT))
+
+
+@pytest.fixture(autouse=True)
+def all_written() -> Iterator[None]:
+    """Wait for refusals that a thread writes: the next test has another history."""
+    yield
+    audit._THREAD.submit(int).result()
 
 
 @pytest.fixture
