@@ -41,8 +41,9 @@ async def who(request: Request) -> Response:
 
 async def echo(websocket: WebSocket) -> None:
     await websocket.accept()
-    async for text in websocket.iter_text():
-        await websocket.send_text(text)
+    async with asyncio.timeout(10):  # else a test of one that must end would wait for ever
+        async for text in websocket.iter_text():
+            await websocket.send_text(text)
 
 
 def gated(options: Mapping[str, Any], address: str = "127.0.0.1") -> Starlette:
@@ -71,6 +72,14 @@ def test_on_another_address_everybody_has_the_role_of_allow_anonymous_and_nobody
 
     options.clear()
     assert ask(app, "/").status_code == 401
+
+
+@pytest.mark.parametrize("mode", ["proxy", "oidc"])
+def test_with_a_sign_in_nobody_is_admin_on_loopback(mode: str) -> None:
+    oidc = {"issuer": "https://login.example.com", "client_id": "fleet"}
+    app = gated({**PROXIED, "trusted_proxies": ["10.0.0.0/8"], "mode": mode, "oidc": oidc}, "127.0.0.1")
+
+    assert ask(app, "/api/v1/fleet").status_code == 401
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
