@@ -6,7 +6,6 @@ Run it with `python -m tests.benchmarks.bench_access`. Both servers show a simul
 from __future__ import annotations
 
 import json
-import statistics
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -25,7 +24,7 @@ from tests.browser import chromium, tab
 from tests.serving import free_port, started, wait_until_healthy
 
 REPLICAS = 12  # the smaller the documents, the larger the share of the gate
-REQUESTS, ROUNDS = 300, 5
+REQUESTS, ROUNDS, TURNS = 300, 5, 6
 PAGES = ("/", "/compare")
 TOKEN = "fleet_of_the_benchmark_0123456789abcdefghijklmnop"
 ACCESS = {
@@ -99,13 +98,14 @@ def _seconds(client: httpx2.Client, pid: int, path: str) -> float:
 
 
 def _page(browser: Browser, page: str, bare: str, gated: str) -> Row:
-    ratios = []
-    for _ in range(3):
-        alone = drawn(browser, f"{bare}{page}")
-        with tab(browser) as signed_in:
-            signed_in.request.post(f"{gated}/auth/token", headers=BEARER)
-            ratios.append(drawn_in(signed_in, f"{gated}{page}") / alone)
-    return Row(f"{page} drawn warm", statistics.median(ratios), DRAWN)
+    """Draw a page in turns; the fastest of each counts: what disturbs the machine only ever adds to it."""
+    alone, signed_in = [], []
+    for _ in range(TURNS):
+        alone.append(drawn(browser, f"{bare}{page}"))
+        with tab(browser) as opened:
+            opened.request.post(f"{gated}/auth/token", headers=BEARER)
+            signed_in.append(drawn_in(opened, f"{gated}{page}"))
+    return Row(f"{page} drawn warm", min(signed_in) / min(alone), DRAWN)
 
 
 if __name__ == "__main__":
