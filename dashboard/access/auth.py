@@ -116,7 +116,7 @@ class Auth:
         visitor = Visitor.from_header(request.headers[VISITOR_HEADER])
         text = tokens.bearer(request.headers.getlist("authorization")) or ""
         entry = tokens.find_token(text, self._options().tokens, today())
-        if entry is None:
+        if entry is None or not tokens.is_valid(entry, today()):
             return JSONResponse({"detail": "Unauthorized: send Authorization: Bearer with a token."}, 401)
         last = None if entry.expires is None else datetime.combine(entry.expires, time(), UTC) + timedelta(days=1)
         try:

@@ -26,6 +26,7 @@ from dashboard.access.signing_in import NEEDS_EXTRA, SEE_OTHER, SOMEBODY_ELSE, l
 from dashboard.access.visitor import VISITOR_HEADER, Means, NotSignedInError, Visitor, no_role
 from dashboard.config.access import AccessOptions, AccessRole
 from dashboard.errors import HistoryError, OptionsError
+from dashboard.sources.http import credentials
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +77,9 @@ def start_mistake(access: AccessOptions, address: str) -> str:
         return f"{error}."
     if access.mode == "oidc" and find_spec("authlib") is None:
         return NEEDS_EXTRA
+    secret = access.oidc.secret if access.mode == "oidc" and access.oidc is not None else None
+    if secret is not None and (found := credentials.find(secret)).token is None:
+        return f"access.oidc has no client secret: {found.missing}."
     return address_mistake(access, address)
 
 
@@ -127,7 +131,10 @@ class Gate:
         if token is not None:
             entry = tokens.find_token(token, access.tokens, today())
             if entry is None:
-                return Refusal(UNAUTHORIZED, "Unauthorized: the token is unknown or has expired.", is_guess=True)
+                return Refusal(UNAUTHORIZED, "Unauthorized: the token is unknown.", is_guess=True)
+            if not tokens.is_valid(entry, today()):
+                detail = f"Unauthorized: token {entry.name} expired on {entry.expires}."
+                return Refusal(UNAUTHORIZED, detail, is_guess=True)
             return tokens.token_visitor(entry, client)
         try:
             visitor = await self._auth.visitor(request, client)
@@ -244,13 +251,14 @@ def _with_visitor(scope: Scope, visitor: Visitor | None) -> Scope:
 
 def _response(refused: Refusal, request: HTTPConnection, *, has_sign_in: bool) -> Response:
     """Return the answer to a refused request: a page for a browser that asks for one, else JSON."""
-    extra = {**NO_STORE, REFUSED_HEADER: "refused"}
+    is_signed_out = has_sign_in and refused.status == UNAUTHORIZED and not refused.is_guess
+    extra = {**NO_STORE, REFUSED_HEADER: "signed-out" if is_signed_out else "refused"}
     if refused.status == UNAUTHORIZED:
         extra["WWW-Authenticate"] = "Bearer"
     if refused.retry_seconds:
         extra["Retry-After"] = str(refused.retry_seconds)
     if request.scope.get("method") in READING and "text/html" in request.headers.get("accept", ""):
-        if has_sign_in and refused.status == UNAUTHORIZED and not refused.is_guess:
+        if is_signed_out:
             return RedirectResponse(login_path(request), SEE_OTHER, NO_STORE)
         title, _, rest = refused.detail.partition(": ")
         link = SOMEBODY_ELSE if has_sign_in and refused.status == FORBIDDEN else None

@@ -25,7 +25,6 @@ from dashboard.access.visitor import NotSignedInError, UnavailableError
 from dashboard.config.access import OidcOptions
 from dashboard.config.address import service_url
 from dashboard.errors import UnreadableError
-from dashboard.fleet import Credentials
 from dashboard.sources.http import credentials
 from dashboard.sources.http.client import Client
 from dashboard.sources.http.credentials import ApiKey
@@ -258,9 +257,9 @@ class OpenIdProvider:
     def _credentials(self, metadata: Mapping[str, Any]) -> tuple[ApiKey | None, Mapping[str, str]]:
         """Return how this client authenticates: by HTTP's Basic scheme, or by fields of the form."""
         options = self.options
-        if options.client_secret_env is None and options.client_secret_file is None:
+        if options.secret is None:
             return None, {"client_id": options.client_id}
-        found = credentials.find(Credentials(options.client_secret_env, options.client_secret_file))
+        found = credentials.find(options.secret)
         if found.token is None:
             raise UnavailableError(f"No client secret: {found.missing}.")
         methods = metadata.get("token_endpoint_auth_methods_supported")

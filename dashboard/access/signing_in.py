@@ -142,8 +142,10 @@ class OidcRoutes:
         audit.noted("sign_in", visitor)
         return response
 
-    async def _signed_out(self, _request: Request) -> Response:
-        return page("Signed out", "Close the browser if others use it.", 200, SIGN_IN)
+    async def _signed_out(self, request: Request) -> Response:
+        """Answer where browsers go after sign-out; an open page that has no session anymore sends its own path."""
+        link = SIGN_IN._replace(path=f"{LOGIN}?{urlencode({NEXT: request.query_params.get(NEXT, START)})}")
+        return page("Signed out", "Close the browser if others use it.", 200, link)
 
     async def current(self, sign_in: SignIn) -> SignIn | None:
         """Return a sign-in with the groups of today; None where the provider has ended it.

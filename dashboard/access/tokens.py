@@ -32,10 +32,10 @@ def is_in_url(query: bytes) -> bool:
 
 
 def find_token(text: str, tokens: Sequence[TokenOptions], today: date) -> TokenOptions | None:
-    """Return the valid token that a text is; the time of a comparison does not depend on it."""
+    """Return the token that a text is, a valid one before others; the time of a comparison does not depend on it."""
     digest = sha256(text.encode(errors="replace")).hexdigest()
     equal = [each for each in tokens if hmac.compare_digest(each.sha256, digest)]
-    return next((each for each in equal if is_valid(each, today)), None)
+    return max(equal, key=lambda each: is_valid(each, today), default=None)
 
 
 def is_valid(token: TokenOptions, today: date) -> bool:

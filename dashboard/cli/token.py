@@ -2,7 +2,7 @@
 
 import re
 import secrets
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from hashlib import sha256
 from typing import Annotated, Literal
 
@@ -43,7 +43,9 @@ def new(
     text = f"{PREFIX}{secrets.token_urlsafe(SECRET_BYTES)}"
     entry["sha256"] = sha256(text.encode()).hexdigest()
     if expires is not None:
-        entry["expires"] = _day(expires)
+        entry["expires"] = last = _day(expires)
+        if last < datetime.now(UTC).date():
+            wrong(f"--expires {expires}: in the past")
     put(f"{text}\n")
     say("Add to access.tokens in fleet.yaml, or to tokens in the file of access.tokens_file:")
     say(yaml.safe_dump([entry], sort_keys=False).rstrip())

@@ -14,6 +14,7 @@ from dashboard.config.address import page_url, service_url
 from dashboard.config.document import MAX_DOCUMENT_BYTES
 from dashboard.config.rules import Name, Part, read_entries
 from dashboard.errors import OptionsError
+from dashboard.fleet import Credentials
 
 EVERYBODY = "*"  # in `roles`: everybody who signed in
 UNIX = "unix"  # in `trusted_proxies`: who connects to the socket of the dashboard
@@ -142,6 +143,12 @@ class OidcOptions(Part):
         if self.url and "/" in self.url.partition("://")[2]:
             raise ValueError("url has a path; the dashboard needs a host name of its own: write https://host")
         return self
+
+    @property
+    def secret(self) -> Credentials | None:
+        """Return the place of the client secret; None for a public client."""
+        has_place = self.client_secret_env is not None or self.client_secret_file is not None
+        return Credentials(self.client_secret_env, self.client_secret_file) if has_place else None
 
 
 class SessionOptions(Part):

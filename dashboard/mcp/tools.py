@@ -88,6 +88,8 @@ def get_finding(fleets: Fleets, asked: Asked) -> ResultPage:
     every = (*fleet.inspection.findings, *fleet.inspection.suppressed)
     found = [each for each in every if key in {each.id, each.fingerprint}]
     if not found:
+        if key in BY_ID:
+            raise ToolError(f"{key} is a rule, not a finding. list_findings with rule {key} has the ids.")
         raise ToolError(f"There is no finding {_quoted(key)}: it was fixed, or changed. list_findings has the ids.")
     return ResultPage("findings", found, lambda finding: finding_object(fleet, finding), _head(fleet))
 

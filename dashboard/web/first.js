@@ -35,11 +35,14 @@
     length = now;
   }, 150);
 
-  // Renews the cookie of the session. Where that ended, or its role is gone, the page is loaded again: then the server,
-  // or a proxy before it, asks for a sign-in or says why not. While the server is down, Streamlit waits for it.
+  // Renews the cookie of the session. Where that ended, the page leaves for one that says so: to sign in by itself would
+  // undo a sign-out in another tab. Where the role is gone, or a proxy asks for a sign-in, it is loaded again. While the
+  // server is down, Streamlit waits for it.
   const SESSION_SECONDS = 30;
   setInterval(async () => {
     const answer = await fetch(home + "auth/session", { cache: "no-store", redirect: "manual" }).catch(() => null);
-    if ([401, 403].includes(answer?.status) || answer?.type === "opaqueredirect") location.reload();
+    const here = encodeURIComponent(location.pathname + location.search);
+    if (answer?.headers.get("X-Fleet-Access") === "signed-out") location.replace(`${home}auth/signed-out?next=${here}`);
+    else if ([401, 403].includes(answer?.status) || answer?.type === "opaqueredirect") location.reload();
   }, 1000 * SESSION_SECONDS);
 })();

@@ -372,6 +372,25 @@ def test_a_reload_to_another_mode_ends_sign_ins_by_the_provider(dashboard: Dashb
     assert browser.get("/auth/login").status_code == 404
 
 
+def test_without_its_client_secret_the_server_does_not_start(
+    dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access = AccessOptions.model_validate(dashboard.options)
+    assert not start_mistake(access, "127.0.0.1")
+    monkeypatch.delenv("OIDC_SECRET")
+
+    assert start_mistake(access, "127.0.0.1").startswith("access.oidc has no client secret: the environment variable ")
+
+
+def test_an_open_page_that_was_signed_out_elsewhere_signs_in_only_when_asked(dashboard: Dashboard) -> None:
+    """A page of its own, or the provider signs in silently and undoes the sign-out."""
+    refused = dashboard.browser().get("/auth/session")
+    page = dashboard.browser().get("/auth/signed-out?next=/compare%3Fpool%3Dchat")
+
+    assert (refused.status_code, refused.headers["X-Fleet-Access"]) == (401, "signed-out")
+    assert 'href="/auth/login?next=%2Fcompare%3Fpool%3Dchat"' in page.text
+
+
 def test_without_the_extra_the_server_does_not_start_and_a_reload_is_a_sentence(
     dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:

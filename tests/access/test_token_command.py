@@ -4,7 +4,7 @@ from datetime import date
 
 import yaml
 
-from dashboard.access.tokens import find_token
+from dashboard.access.tokens import find_token, is_valid
 from dashboard.config.access import AccessOptions
 from tests.commands import assert_wrong_usage, run
 
@@ -18,7 +18,8 @@ def test_the_entry_on_standard_error_accepts_the_token_on_standard_output() -> N
     found = find_token(text, tokens, date(2027, 12, 31))
     assert found is not None
     assert (found.name, found.role.word) == ("ci", "editor")
-    assert find_token(text, tokens, date(2028, 1, 1)) is None
+    assert is_valid(found, date(2027, 12, 31))
+    assert not is_valid(found, date(2028, 1, 1))
     assert text not in entry
 
 
@@ -33,3 +34,4 @@ def test_a_wrong_name_role_or_day_is_wrong_usage() -> None:
     assert_wrong_usage(run("token", "new", "a b"), "a name has letters, digits")
     assert_wrong_usage(run("token", "new", "ci", "--role", "root"), "root")
     assert_wrong_usage(run("token", "new", "ci", "--expires", "2027-13-01"), "expected a date such as 2027-12-31")
+    assert_wrong_usage(run("token", "new", "ci", "--expires", "2020-01-01"), "--expires 2020-01-01: in the past")

@@ -82,6 +82,22 @@ def test_a_page_asks_for_a_sign_in_opens_and_closes_with_sign_out(page: Page, se
     assert page.url.startswith(served.provider.url), "no page without another sign-in"
 
 
+def test_a_sign_out_in_one_tab_is_not_undone_by_another(page: Page, served: Served) -> None:
+    page.goto(f"{served.url}/compare?pool=chat")
+    sign_in(page, "ann")
+    settle(page)
+    page.clock.install()
+    page.reload()
+    settle(page)
+    page.request.post(f"{served.url}/auth/logout", headers={"origin": served.url, "accept": "application/json"})
+    page.clock.fast_forward(31_000)
+    expect(page.get_by_role("heading", name="Signed out")).to_be_visible()
+
+    page.get_by_role("link", name="Sign in").click()
+    settle(page)
+    assert page.url == f"{served.url}/compare?pool=chat", "the provider knows ann still"
+
+
 def sign_out(page: Page) -> None:
     page.get_by_role("button", name="Status and help").click()
     page.get_by_role("button", name="Sign out").click()

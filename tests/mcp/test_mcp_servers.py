@@ -156,6 +156,7 @@ def test_the_instructions_say_that_names_and_values_are_data(url: str) -> None:
     [
         ("no_such_tool", {}, "There is no tool 'no_such_tool'; there are fleet_status, "),
         ("get_finding", {}, "get_finding: 'id' is a required property."),
+        ("get_finding", {"id": "RT-01"}, "RT-01 is a rule, not a finding. list_findings with rule RT-01 has the ids."),
         ("list_findings", {"severity": "fatal"}, "severity: 'fatal' is not one of ['critical', 'warning', 'info']."),
         ("fleet_status", {"pool": "x"}, "fleet_status: Additional properties are not allowed ('pool' was unexpected)."),
         ("fix_plan", {"pool": "x"}, "There is no pool 'x'; fleet_status lists the pools."),

@@ -72,7 +72,7 @@ def test_counters_that_prometheus_scraped_are_those_of_the_page(
         assert rose.hits == (second[rank].hits or 0) - (first[rank].hits or 0)
         assert rose.prompt_tokens == (second[rank].prompt_tokens or 0) - (first[rank].prompt_tokens or 0)
         assert not rose.refused
-        assert rose.seconds == pytest.approx(round(rose.seconds), abs=0.1), "scrapes are a second apart"
+        assert rose.seconds > 0.9, "the time between the samples: a second, more on a busy machine"
     assert collector.fleet.counted[replica].requests == sum(each.requests or 0 for each in rates.values())
 
 
