@@ -6,6 +6,10 @@ const ENTRIES = ".findings .what a";
 const TRIES = 40;
 const PAUSE = 50; // milliseconds between them: two seconds for drawing a page
 
+// Who moves on since the finding was opened keeps the focus.
+let hasActed = false;
+for (const act of ["keydown", "pointerdown"]) document.addEventListener(act, () => { hasActed = true; }, true);
+
 function focused(link) {
   if (document.activeElement === document.body) link?.focus({ preventScroll: true });
 }
@@ -16,6 +20,7 @@ function leadsTo(finding) {
 
 // With an open finding the list scrolls on its own. It may be drawn later than this runs, and once more after that.
 function reveal(finding, tries = TRIES) {
+  if (hasActed) return;
   const link = [...document.querySelectorAll(OPENED)].find(leadsTo(finding));
   if (tries) setTimeout(reveal, PAUSE, finding, tries - 1);
   if (!link || document.activeElement !== document.body) return;
@@ -51,6 +56,7 @@ export default function ({ data, parentElement }) {
   const before = parentElement.fleetRevealed;
   if (before === data.finding) return;
   parentElement.fleetRevealed = data.finding;
+  hasActed = false;
   if (data.finding) requestAnimationFrame(() => requestAnimationFrame(() => reveal(data.finding)));
   else if (before) goBack(before);
 }
