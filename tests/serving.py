@@ -112,3 +112,18 @@ def wait_for(condition: Callable[[], bool]) -> None:
             return
         ticks.wait(0.02)
     pytest.fail("the collector did not get there")
+
+
+def upgrade(port: int, path: str = "/_stcore/stream", headers: Mapping[str, str] | None = None) -> bytes:
+    """A websocket handshake as Streamlit's page makes it, without an Origin."""
+    fields = {
+        "Host": f"127.0.0.1:{port}",
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+        "Sec-WebSocket-Protocol": "streamlit",
+        **(headers or {}),
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    return f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode()

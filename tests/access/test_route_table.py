@@ -14,7 +14,7 @@ from dashboard.access.gate import REFUSED_HEADER
 from dashboard.access.routes import OTHERS, TABLE, WEBSOCKET, needed
 from dashboard.config.access import AccessRole
 from tests.access.test_gate import TOKEN
-from tests.serving import dashboard_on
+from tests.serving import dashboard_on, upgrade
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
 OPTIONS = """
@@ -122,20 +122,9 @@ def expected_refusal(path: str, method: str, name: str) -> int | None:
 
 def handshake(url: str, path: str, headers: Mapping[str, str]) -> int:
     """The status of a websocket handshake."""
-    host, _, port = url.removeprefix("http://").partition(":")
-    fields = {
-        "Host": f"{host}:{port}",
-        "Origin": url,
-        "Connection": "Upgrade",
-        "Upgrade": "websocket",
-        "Sec-WebSocket-Version": "13",
-        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
-        "Sec-WebSocket-Protocol": "streamlit",
-        **headers,
-    }
-    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-    with socket.create_connection((host, int(port)), timeout=20) as client:
-        client.sendall(f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode())
+    port = int(url.rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        client.sendall(upgrade(port, path, {"Origin": url, **headers}))
         answer = client.recv(2**16).decode()
     return int(re.match(r"HTTP/1\.1 (\d+)", answer)[1])  # type: ignore[index]
 

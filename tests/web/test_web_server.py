@@ -17,7 +17,7 @@ import httpx2
 import pytest
 
 from dashboard.web import launch
-from tests.serving import ROOT, START_SECONDS, free_port, started, terminal, wait_until_healthy
+from tests.serving import ROOT, START_SECONDS, free_port, started, terminal, upgrade, wait_until_healthy
 
 FOREIGN = "evil.example"
 # Runs before any other import: writes every name that the process looks up to a file.
@@ -47,7 +47,7 @@ class Served(NamedTuple):
     def handshake(self, **headers: str) -> str:
         """The status line and body of a websocket handshake."""
         with self.connected() as client:
-            client.sendall(upgrade(self.port, **headers))
+            client.sendall(upgrade(self.port, headers=headers))
             return client.recv(2**16).decode()
 
     @contextmanager
@@ -57,21 +57,6 @@ class Served(NamedTuple):
 
     def names(self) -> set[str]:
         return set(self.looked_up.read_text().split()) if self.looked_up.exists() else set()
-
-
-def upgrade(port: int, **headers: str) -> bytes:
-    """A websocket handshake as Streamlit's page makes it."""
-    fields = {
-        "Host": f"127.0.0.1:{port}",
-        "Connection": "Upgrade",
-        "Upgrade": "websocket",
-        "Sec-WebSocket-Version": "13",
-        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
-        "Sec-WebSocket-Protocol": "streamlit",
-        **headers,
-    }
-    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-    return f"GET /_stcore/stream HTTP/1.1\r\n{lines}\r\n".encode()
 
 
 @contextmanager
@@ -219,7 +204,7 @@ def test_a_listed_host_works_with_and_without_a_proxy_and_closed_sessions_free_t
         with ExitStack() as stack:
             clients = [stack.enter_context(server.connected()) for _ in range(20)]
             for client in clients:
-                client.sendall(upgrade(server.port, Origin=f"http://127.0.0.1:{server.port}"))
+                client.sendall(upgrade(server.port, headers={"Origin": f"http://127.0.0.1:{server.port}"}))
                 assert client.recv(2**16).startswith(b"HTTP/1.1 101")
             assert descriptors(server.pid) >= before + len(clients)
         ends_at = time.monotonic() + START_SECONDS

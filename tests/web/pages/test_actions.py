@@ -9,17 +9,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import yaml
 from streamlit.testing.v1 import AppTest
 
 from dashboard import service
 from dashboard.access import audit
 from dashboard.access.visitor import Means, Visitor
 from dashboard.analysis.assembly import Fleet
-from dashboard.config import load_options
 from dashboard.config.access import AccessRole
 from dashboard.config.rules import load_suppressions
-from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.fleet import Note
 from dashboard.store.history.audit import AuditEntry, AuditTable
 from dashboard.store.history.database import Database
@@ -30,7 +27,6 @@ from dashboard.web import sessions
 from tests import builders
 from tests.builders import HOSTILE, NOW
 from tests.page_runner import a_finding, drop, field, freeze, html, rerun, show_with_snapshots, table_of, visit
-from tests.serving import wait_for
 from tests.store.history.recorded import Recorded
 
 CLIENT = "10.0.0.7"
@@ -199,22 +195,6 @@ def test_read_only_wins_over_roles(live: Fleet, tmp_path: Path) -> None:
 
     assert "Snapshots are read-only here (option read_only)." in html(visit())
     assert "Needs role" not in html(visit()) + html(visit("snapshots")) + html(visit("review"))
-
-
-@pytest.fixture
-def accepting(tmp_path: Path) -> Iterator[Path]:
-    """A live fleet with a finding; yields the file for accepted ones."""
-    file = tmp_path / "fleet.yaml"
-    with in_thread(default_fleet(6)) as server:
-        addresses = [entry["targets"][0] for entry in targets(server.fleet, server.port)]
-        options = {"targets": addresses, "suppressions_file": "accepted.yaml", "poll": {"interval_seconds": 3600}}
-        file.write_text(yaml.safe_dump(options))
-        service.start(load_options(file))
-        try:
-            wait_for(lambda: bool(service.current().inspection.findings))
-            yield tmp_path / "accepted.yaml"
-        finally:
-            service.stop()
 
 
 def test_an_editor_undoes_own_acceptances_only_and_a_viewer_accepts_nothing(

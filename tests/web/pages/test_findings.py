@@ -3,7 +3,6 @@
 import html as markup
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +18,6 @@ from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
 from dashboard.analysis.plan import plan_of
 from dashboard.config import load_options
 from dashboard.config.rules import load_suppressions
-from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import OutcomeKind, Remedy, Snippet
 from dashboard.views import pages
@@ -89,23 +87,6 @@ def test_the_entry_that_accepts_a_finding_is_shown_at_once_and_has_owner_and_rea
     page.button(key=f"accept_until_{key}_7").click()
     assert rerun(page).date_input(key=f"accept_until_{key}").value == service.now().date() + timedelta(days=7)
     assert not policies._shown_default_value_warning
-
-
-@pytest.fixture
-def accepting(tmp_path: Path) -> Iterator[Path]:
-    """A live fleet with a finding; yields the file for accepted ones."""
-    file = tmp_path / "fleet.yaml"
-    fleet_of_demo = default_fleet(6)
-    with in_thread(fleet_of_demo) as server:
-        addresses = [entry["targets"][0] for entry in targets(server.fleet, server.port)]
-        options = {"targets": addresses, "suppressions_file": "accepted.yaml", "poll": {"interval_seconds": 3600}}
-        file.write_text(yaml.safe_dump(options))
-        service.start(load_options(file))
-        try:
-            wait_for(lambda: bool(service.current().inspection.findings))
-            yield tmp_path / "accepted.yaml"
-        finally:
-            service.stop()
 
 
 def fill_in(app: AppTest, key: str) -> AppTest:
