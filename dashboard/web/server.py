@@ -104,21 +104,22 @@ async def healthz(_request: Request) -> Response:
     """Answer 200 while the last complete poll is recent, even if every replica is down; else 503."""
     polled_at = service.current().polled_at
     if polled_at is None:
-        return JSONResponse({"status": "starting", "detail": NO_DATA}, status_code=503)
+        return _health("starting")
     age = (service.now() - polled_at).total_seconds()
-    limit = service.age_limit_seconds()
-    fresh = age < limit
-    body = {"status": "ok" if fresh else "stale", "age_seconds": round(age, 1), "limit_seconds": limit}
-    return JSONResponse(body, status_code=200 if fresh else 503)
+    return _health("ok" if age < service.age_limit_seconds() else "stale")
 
 
 async def livez(_request: Request) -> Response:
-    return JSONResponse({"status": "ok"})
+    return _health("ok")
 
 
 async def readyz(_request: Request) -> Response:
-    is_ready = service.current().polled_at is not None
-    return JSONResponse({"status": "ok" if is_ready else "starting"}, status_code=200 if is_ready else 503)
+    return _health("ok" if service.current().polled_at is not None else "starting")
+
+
+def _health(status: str) -> Response:
+    """Return the answer of a probe: no detail, because everybody may ask."""
+    return JSONResponse({"status": status}, 200 if status == "ok" else 503)
 
 
 def _metrics() -> Callable[[Request], Awaitable[Response]]:
