@@ -12,6 +12,7 @@ VLLM_VERSION ?= 0.32.0 0.33.0
 UV := 0.13.9# resolves requirements.lock
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WAITING := 4# processes for tests of pages, processes and databases: they wait more than they compute
+PROGRAMS := PATH="$(abspath $(BIN)):$$PATH" tests/tools/install# that tests start; all of them, or those that are named
 PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile
 WHOLLY_COVERED := vllm_fleet_provider/*,vllm_fleet_provider/shared/*,dashboard/vllm/*,dashboard/compare/*,dashboard/capacity/*,dashboard/rules/*
 BUILT := build *.egg-info vllm_fleet_provider/build vllm_fleet_provider/*.egg-info
@@ -27,7 +28,7 @@ define INSTALL
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run check test deploy-check fix bench test-vllm bench-vllm screenshots golden docs field-reference lock wheel clean
+.PHONY: help demo run check test test-long fix bench test-vllm bench-vllm screenshots golden docs field-reference lock wheel clean
 
 help:  ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -46,22 +47,19 @@ check: $(VENV)/dev.stamp  ## Format, lint, types, layers and all tests
 	@$(MAKE) --no-print-directory test
 
 test: $(VENV)/dev.stamp  ## All tests, in Chromium too
-	@tests/tools/install-chromium $(BIN)/python
-	@tests/tools/install-debian nginx=nginx-light dnsmasq=dnsmasq-base kubectl=kubernetes-client prometheus=prometheus \
-		pg_ctlcluster=postgresql prometheus-alertmanager=prometheus-alertmanager
-	@tests/tools/install-openid-provider
-	$(PYTEST) --cov --cov-report= -m "not vllm and not deploy and not no_cover"
+	@$(PROGRAMS)
+	$(PYTEST) --cov --cov-report= -m "not vllm and not long and not no_cover"
 	@$(BIN)/coverage report --format=total --precision=1
 	@$(BIN)/coverage report --fail-under=100 --include='$(WHOLLY_COVERED)'
-	$(PYTEST) --numprocesses=$(WAITING) -m "not vllm and not deploy and no_cover"
+	$(PYTEST) --numprocesses=$(WAITING) -m "not vllm and not long and no_cover"
+
+test-long: $(VENV)/dev.stamp  ## The tests that take long: deploy/, and what `make test` has in short form
+	@$(PROGRAMS)
+	$(PYTEST) --numprocesses=$(WAITING) -m long
 
 fix: $(VENV)/dev.stamp  ## Format, and fix what the linter can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
-
-deploy-check: $(VENV)/dev.stamp  ## The files in deploy/: resources, and the steps of the container file
-	@tests/tools/install-debian kubectl=kubernetes-client prometheus=prometheus
-	$(BIN)/python -m pytest tests/deploy -m "deploy or not deploy"
 
 bench: $(VENV)/dev.stamp  ## The budgets, measured as ratios
 	@$(BIN)/python -m tests.benchmarks
@@ -78,7 +76,7 @@ bench-vllm: $(VENV)/dev.stamp  ## What the provider costs a live vLLM server, as
 	@VLLM_VENV=$(abspath $(VLLM))-0.32.0 $(BIN)/python -m tests.benchmarks.bench_provider
 
 screenshots: $(VENV)/dev.stamp  ## Take the committed screenshots again, and show what changed (ONLY=)
-	@tests/tools/install-chromium $(BIN)/python
+	@$(PROGRAMS) chromium
 	@$(BIN)/python -m tests.tools.screenshots $(if $(ONLY),-k "$(ONLY)")
 
 golden: $(VENV)/dev.stamp  ## Write the committed outputs in tests/golden again

@@ -30,9 +30,7 @@ class OpenIdServer(NamedTuple):
 @contextmanager
 def openid_server(client_url: str) -> Iterator[OpenIdServer]:
     """Start the provider, whose only client is a dashboard at that URL."""
-    assert (FOLDER / "node_modules").exists(), (
-        "the provider is missing: tests/tools/install-openid-provider installs it"
-    )
+    assert (FOLDER / "node_modules").exists(), "the provider is missing: tests/tools/install installs it"
     node, _ = compute_driver_executable()
     port = free_port()
     with started([str(node), "provider.mjs", str(port), client_url], cwd=FOLDER) as process:

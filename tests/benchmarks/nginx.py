@@ -25,7 +25,7 @@ http {{
 def nginx(folder: Path, locations: str, options: str) -> Iterator[int]:
     """Serve locations from files in a folder; yield the port."""
     program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
-    assert program, "nginx is missing: tests/tools/install-debian nginx=nginx-light installs it"
+    assert program, "nginx is missing: tests/tools/install installs it"
     folder.chmod(0o755)  # nginx's worker is another user
     port = free_port()
     (folder / "nginx.conf").write_text(CONFIG.format(port=port, locations=locations, options=options))

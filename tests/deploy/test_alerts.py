@@ -30,7 +30,7 @@ ALERTS: dict[str, dict[str, Any]] = {rule["alert"]: rule for group in GROUPS for
 def promtool(*arguments: str | Path) -> str:
     """Return the output of promtool, which has to succeed."""
     program = shutil.which("promtool")
-    assert program, "promtool is missing: tests/tools/install-debian prometheus=prometheus installs it"
+    assert program, "promtool is missing: tests/tools/install installs it"
     done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -60,9 +60,9 @@ def test_the_compose_file_has_the_same_limits_and_its_files() -> None:
     assert {str(folder / each) for each in named} < {inside for _, inside, _ in mounted}
 
 
-@pytest.mark.deploy
+@pytest.mark.long
 def test_the_steps_install_and_start_it_as_another_user_with_a_read_only_tree() -> None:
-    """`make deploy-check` runs this: it downloads every requirement. Folders of the container are below a new one."""
+    """It downloads every requirement. Folders of the container are below a new one."""
     folder = Path(subprocess.check_output(["mktemp", "-d"], text=True).strip())
     folder.chmod(0o755)
     try:

@@ -27,7 +27,7 @@ OPTIONAL = {"ingress.yaml", "servicemonitor.yaml", "prometheusrule.yaml"}
 def built(folder: Path) -> list[dict[str, Any]]:
     """Build the resources as `kubectl apply -k` does."""
     program = shutil.which("kubectl")
-    assert program, "kubectl is missing: tests/tools/install-debian kubectl=kubernetes-client installs it"
+    assert program, "kubectl is missing: tests/tools/install installs it"
     done = subprocess.run([program, "kustomize", str(folder)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return list(yaml.safe_load_all(done.stdout))

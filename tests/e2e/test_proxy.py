@@ -83,7 +83,7 @@ def nginx(folder: Path, upstream: str, sign_in: int) -> Iterator[int]:
         server = server.replace(ours, tested)
     (folder / "nginx.conf").write_text(NGINX.format(folder=folder, server=server))
     program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
-    assert program, "nginx is missing: tests/tools/install-debian nginx=nginx-light installs it"
+    assert program, "nginx is missing: tests/tools/install installs it"
     with started([program, "-p", str(folder), "-e", f"{folder}/error.log", "-c", f"{folder}/nginx.conf"]) as process:
         while process.poll() is None:
             with socket.socket() as probe:

@@ -17,10 +17,7 @@ from tests.serving import free_port, started, wait_for
 def alertmanager(folder: Path, hook: str) -> Iterator[str]:
     """Send what it gets to the webhook `hook`, grouped as this program groups; yield the server's URL."""
     program = shutil.which("prometheus-alertmanager")
-    assert program, (
-        "prometheus-alertmanager is missing: tests/tools/install-debian "
-        "prometheus-alertmanager=prometheus-alertmanager installs it"
-    )
+    assert program, "prometheus-alertmanager is missing: tests/tools/install installs it"
     route = {"receiver": "hook", "group_by": ["fleet", "pool"], "group_wait": "1s", "group_interval": "1s"}
     options = {"route": route, "receivers": [{"name": "hook", "webhook_configs": [{"url": hook}]}]}
     (folder / "alertmanager.yml").write_text(json.dumps(options))  # JSON is YAML

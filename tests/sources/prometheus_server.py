@@ -22,7 +22,7 @@ def prometheus(
     Files that jobs name are in `folder`.
     """
     program = shutil.which("prometheus")
-    assert program, "prometheus is missing: tests/tools/install-debian prometheus=prometheus installs it"
+    assert program, "prometheus is missing: tests/tools/install installs it"
     (folder / "targets.json").write_text(json.dumps(list(groups)))
     job = {"job_name": "vllm", "file_sd_configs": [{"files": [str(folder / "targets.json")]}]}
     options = {"global": {"scrape_interval": interval}, "scrape_configs": [job, *jobs]}

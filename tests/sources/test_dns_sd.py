@@ -35,7 +35,7 @@ RECORDS = (
 def dns_server(*records: str) -> Iterator[int]:
     """Serve these records on 127.0.0.1; yield the port."""
     program = shutil.which("dnsmasq", path=f"{os.environ['PATH']}:/usr/sbin")
-    assert program, "dnsmasq is missing: tests/tools/install-debian dnsmasq=dnsmasq-base installs it"
+    assert program, "dnsmasq is missing: tests/tools/install installs it"
     port = free_port()
     options = (
         "keep-in-foreground",
