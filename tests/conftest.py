@@ -20,6 +20,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.store.history.database import Database
 from tests.frozen import frozen_fleet
 from tests.serving import ROOT
+from tests.sources.polling.hostile import HostileServer
 
 # Few examples and no deadline, because machines are loaded. Derandomized: every run has the same examples.
 settings.register_profile(
@@ -109,3 +110,18 @@ def service_folder(working_folder: Path) -> Iterator[Path]:
     """An empty folder for the service of this process, with its history; the service stops in the end."""
     yield working_folder
     service.stop()
+
+
+@pytest.fixture(scope="module")
+def module_server() -> Iterator[HostileServer]:
+    with HostileServer() as server:
+        yield server
+
+
+@pytest.fixture
+def server(module_server: HostileServer) -> HostileServer:
+    """Return the server of the module, without routes and requests of other tests."""
+    module_server.routes.clear()
+    module_server.asked.clear()
+    module_server.connections = 0
+    return module_server

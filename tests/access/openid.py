@@ -1,20 +1,38 @@
 """The real OpenID provider of the tests, and a browser without windows that signs in at it."""
 
+import asyncio
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
 import httpx2
 from playwright._impl._driver import compute_driver_executable
 
+from dashboard.access.oidc import PendingSignIn
+from dashboard.config.access import OidcOptions
 from tests.serving import free_port, started
+
+T = TypeVar("T")
 
 FOLDER = Path(__file__).parent / "provider"
 CLIENT, SECRET = "fleet", "secret-of-tests"
+DASHBOARD = "http://127.0.0.1:9"
+CALLBACK = f"{DASHBOARD}/auth/callback"
+BEGUN = PendingSignIn("the state", "the nonce", "the verifier" * 5, "/")
+UNUSED = {"code": "x"}
 MOST_REDIRECTS = 10
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(work)
+
+
+def options(issuer: str, **more: Any) -> OidcOptions:
+    usual = {"issuer": issuer, "client_id": CLIENT, "client_secret_env": "OIDC_SECRET"}
+    return OidcOptions.model_validate({**usual, **more})
 
 
 class OpenIdServer(NamedTuple):
@@ -58,3 +76,9 @@ def sign_in(browser: httpx2.Client, url: str, login: str, callback: str) -> Mapp
         url = urljoin(url, form[1])
         answer = browser.post(url, data={"prompt": "login", "login": login, "password": "any"})
     raise AssertionError(f"the provider never came back to {callback}")
+
+
+def at_provider(url: str, login: str) -> dict[str, str]:
+    """Sign in with a new browser; return the parameters with which it comes back to the dashboard."""
+    with httpx2.Client(trust_env=False, timeout=30) as browser:
+        return dict(sign_in(browser, url, login, CALLBACK))

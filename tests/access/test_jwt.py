@@ -5,7 +5,6 @@ import base64
 import json
 import sys
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,18 +25,10 @@ RSA = RSAKey.generate_key(2048, {"kid": "rsa"})
 UNVERIFIED = "The signature of the token cannot be verified."
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[HostileServer]:
-    with HostileServer() as server:
-        yield server
-
-
-@pytest.fixture
-def server(running: HostileServer) -> HostileServer:
-    running.asked.clear()
-    publish(running, KEY, RSA)
+@pytest.fixture(autouse=True)
+def _published(server: HostileServer) -> None:
+    publish(server, KEY, RSA)
     jwt._published.clear()
-    return running
 
 
 def publish(server: HostileServer, *keys: Any) -> None:

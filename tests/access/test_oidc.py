@@ -1,73 +1,40 @@
-"""Sign-in at a real OpenID provider, and at one that lies."""
+"""Sign-in at a real OpenID provider, and what is taken from its answers."""
 
-import asyncio
-import hmac
-import json
-import time
-from base64 import urlsafe_b64encode
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import suppress
-from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from joserfc import jwt as signing
-from joserfc.jwk import KeySet, RSAKey
-from joserfc.jws import serialize_compact
 
 from dashboard.access.oidc import Identity, OpenIdProvider, PendingSignIn, groups_of, safe_path
 from dashboard.access.visitor import NotSignedInError, UnavailableError
-from dashboard.config.access import OidcOptions
-from tests.access.openid import CLIENT, SECRET, OpenIdServer, openid_server, sign_in
+from tests.access.openid import (
+    BEGUN,
+    CALLBACK,
+    CLIENT,
+    DASHBOARD,
+    SECRET,
+    UNUSED,
+    OpenIdServer,
+    at_provider,
+    options,
+    run,
+    sign_in,
+)
 from tests.serving import free_port
-from tests.sources.polling.hostile import CERTIFICATE, HostileServer, answers
-
-T = TypeVar("T")
-DASHBOARD = "http://127.0.0.1:9"
-CALLBACK = f"{DASHBOARD}/auth/callback"
-KEY = RSAKey.generate_key(2048, {"kid": "one"})
-OTHER_KEY = RSAKey.generate_key(2048, {"kid": "one"})
-BEGUN = PendingSignIn("the state", "the nonce", "the verifier" * 5, "/")
-UNUSED = {"code": "x"}
-
-
-@pytest.fixture(autouse=True)
-def _secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OIDC_SECRET", SECRET)
-
-
-def run(work: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(work)
-
-
-def options(issuer: str, **more: Any) -> OidcOptions:
-    usual = {"issuer": issuer, "client_id": CLIENT, "client_secret_env": "OIDC_SECRET"}
-    return OidcOptions.model_validate({**usual, **more})
-
-
-# The real provider.
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[OpenIdServer]:
-    with openid_server(DASHBOARD) as found:
-        yield found
 
 
 def signed_in(provider: OpenIdProvider, login: str, begun: PendingSignIn | None = None) -> Identity:
     begun = begun or PendingSignIn.begin("/")
-    with httpx2.Client(trust_env=False, timeout=30) as browser:
-        answer = sign_in(browser, run(provider.authorization_url(begun, CALLBACK)), login, CALLBACK)
+    answer = at_provider(run(provider.authorization_url(begun, CALLBACK)), login)
     assert answer["state"] == begun.state
     return run(provider.redeem(answer, begun, CALLBACK))
 
 
-def test_who_signs_in_has_the_name_and_the_groups_of_the_provider(server: OpenIdServer) -> None:
-    server.control(accounts={"ann": {"groups": ["sre", "ml"]}})
-    found = signed_in(OpenIdProvider(options(server.url)), "ann")
+def test_who_signs_in_has_the_name_and_the_groups_of_the_provider(openid: OpenIdServer) -> None:
+    openid.control(accounts={"ann": {"groups": ["sre", "ml"]}})
+    found = signed_in(OpenIdProvider(options(openid.url)), "ann")
 
     assert (found.subject, found.name, found.groups) == ("ann", "ann@example.com", frozenset({"sre", "ml"}))
     assert found.refresh_token
@@ -75,9 +42,9 @@ def test_who_signs_in_has_the_name_and_the_groups_of_the_provider(server: OpenId
     assert found.id_token not in repr(found)
 
 
-def test_the_browser_is_sent_with_a_challenge_state_and_nonce_and_never_with_the_verifier(server: OpenIdServer) -> None:
+def test_the_browser_is_sent_with_a_challenge_state_and_nonce_and_never_with_the_verifier(openid: OpenIdServer) -> None:
     begun = PendingSignIn.begin("/findings?pool=chat")
-    url = run(OpenIdProvider(options(server.url)).authorization_url(begun, CALLBACK))
+    url = run(OpenIdProvider(options(openid.url)).authorization_url(begun, CALLBACK))
     asked = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
 
     assert (asked["state"], asked["nonce"], asked["redirect_uri"]) == (begun.state, begun.nonce, CALLBACK)
@@ -88,36 +55,36 @@ def test_the_browser_is_sent_with_a_challenge_state_and_nonce_and_never_with_the
     assert PendingSignIn.begin("/").state != PendingSignIn.begin("/").state
 
 
-def test_groups_that_only_userinfo_has_count(server: OpenIdServer) -> None:
-    server.control(accounts={"bob": {"groups": ["ml"]}}, userinfo_only=True)
+def test_groups_that_only_userinfo_has_count(openid: OpenIdServer) -> None:
+    openid.control(accounts={"bob": {"groups": ["ml"]}}, userinfo_only=True)
     try:
-        found = signed_in(OpenIdProvider(options(server.url)), "bob")
+        found = signed_in(OpenIdProvider(options(openid.url)), "bob")
     finally:
-        server.control(userinfo_only=False)
+        openid.control(userinfo_only=False)
 
     assert (found.name, found.groups) == ("bob@example.com", frozenset({"ml"}))
 
 
 @pytest.mark.parametrize("is_userinfo_only", [False, True])
 def test_a_refresh_has_the_groups_of_today_and_a_new_refresh_token(
-    server: OpenIdServer,
+    openid: OpenIdServer,
     is_userinfo_only: bool,  # noqa: FBT001
 ) -> None:
-    server.control(accounts={"cid": {"groups": ["sre"]}}, userinfo_only=is_userinfo_only)
+    openid.control(accounts={"cid": {"groups": ["sre"]}}, userinfo_only=is_userinfo_only)
     try:
-        provider = OpenIdProvider(options(server.url))
+        provider = OpenIdProvider(options(openid.url))
         found = signed_in(provider, "cid")
-        server.control(accounts={"cid": {"groups": []}})
+        openid.control(accounts={"cid": {"groups": []}})
         later = run(provider.refresh(found))
     finally:
-        server.control(userinfo_only=False)
+        openid.control(userinfo_only=False)
 
     assert (found.groups, later.groups, later.name) == (frozenset({"sre"}), frozenset(), found.name)
     assert later.refresh_token not in {"", found.refresh_token}
 
 
-def test_a_refresh_token_that_was_used_before_ends_the_sign_in(server: OpenIdServer) -> None:
-    provider = OpenIdProvider(options(server.url))
+def test_a_refresh_token_that_was_used_before_ends_the_sign_in(openid: OpenIdServer) -> None:
+    provider = OpenIdProvider(options(openid.url))
     found = signed_in(provider, "dan")
     run(provider.refresh(found))
 
@@ -125,8 +92,8 @@ def test_a_refresh_token_that_was_used_before_ends_the_sign_in(server: OpenIdSer
         run(provider.refresh(found))
 
 
-def test_a_code_is_redeemed_once_and_only_with_the_verifier_of_its_sign_in(server: OpenIdServer) -> None:
-    provider, begun = OpenIdProvider(options(server.url)), PendingSignIn.begin("/")
+def test_a_code_is_redeemed_once_and_only_with_the_verifier_of_its_sign_in(openid: OpenIdServer) -> None:
+    provider, begun = OpenIdProvider(options(openid.url)), PendingSignIn.begin("/")
     with httpx2.Client(trust_env=False, timeout=30) as browser:
         url = run(provider.authorization_url(begun, CALLBACK))
         first, second = (sign_in(browser, url, "eve", CALLBACK) for _ in range(2))
@@ -137,46 +104,45 @@ def test_a_code_is_redeemed_once_and_only_with_the_verifier_of_its_sign_in(serve
             run(provider.redeem(answer, used, CALLBACK))
 
 
-def test_a_rotated_key_is_read_when_a_token_is_signed_with_it(server: OpenIdServer) -> None:
+def test_a_rotated_key_is_read_when_a_token_is_signed_with_it(openid: OpenIdServer) -> None:
     """Two of its reads are ten seconds apart: the provider here has not signed in anybody yet."""
-    signed_in(OpenIdProvider(options(server.url)), "fay")
-    provider = OpenIdProvider(options(server.url))
+    signed_in(OpenIdProvider(options(openid.url)), "fay")
+    provider = OpenIdProvider(options(openid.url))
     run(provider.authorization_url(PendingSignIn.begin("/"), CALLBACK))
-    server.control(rotate="only")
+    openid.control(rotate="only")
 
     assert signed_in(provider, "fay").name == "fay@example.com"
     assert provider._keys is not None
     provider._keys._tried_at = float("-inf")  # ten seconds later
-    server.control(rotate="only")
+    openid.control(rotate="only")
     assert signed_in(provider, "fay").name == "fay@example.com"
 
 
 @pytest.mark.parametrize("seconds", [55, -55])
-def test_a_clock_that_differs_by_a_minute_is_no_obstacle(server: OpenIdServer, seconds: int) -> None:
-    server.control(skew_seconds=seconds)
+def test_a_clock_that_differs_by_a_minute_is_no_obstacle(openid: OpenIdServer, seconds: int) -> None:
+    openid.control(skew_seconds=seconds)
     try:
-        assert signed_in(OpenIdProvider(options(server.url)), "gil").name == "gil@example.com"
+        assert signed_in(OpenIdProvider(options(openid.url)), "gil").name == "gil@example.com"
     finally:
-        server.control(skew_seconds=0)
+        openid.control(skew_seconds=0)
 
 
 @pytest.mark.parametrize("seconds", [90, -690])
-def test_a_clock_that_differs_by_more_is_refused(server: OpenIdServer, seconds: int) -> None:
+def test_a_clock_that_differs_by_more_is_refused(openid: OpenIdServer, seconds: int) -> None:
     """Tokens of this provider are valid for ten minutes."""
-    server.control(skew_seconds=seconds)
+    openid.control(skew_seconds=seconds)
     try:
         with pytest.raises(NotSignedInError):
-            signed_in(OpenIdProvider(options(server.url)), "hal")
+            signed_in(OpenIdProvider(options(openid.url)), "hal")
     finally:
-        server.control(skew_seconds=0)
+        openid.control(skew_seconds=0)
 
 
 def test_a_wrong_client_secret_is_the_mistake_of_the_operator(
-    server: OpenIdServer, monkeypatch: pytest.MonkeyPatch
+    openid: OpenIdServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    provider, begun = OpenIdProvider(options(server.url)), PendingSignIn.begin("/")
-    with httpx2.Client(trust_env=False, timeout=30) as browser:
-        answer = sign_in(browser, run(provider.authorization_url(begun, CALLBACK)), "ida", CALLBACK)
+    provider, begun = OpenIdProvider(options(openid.url)), PendingSignIn.begin("/")
+    answer = at_provider(run(provider.authorization_url(begun, CALLBACK)), "ida")
     monkeypatch.setenv("OIDC_SECRET", "wrong")
     with pytest.raises(UnavailableError) as refused:
         run(provider.redeem(answer, begun, CALLBACK))
@@ -189,10 +155,10 @@ def test_a_wrong_client_secret_is_the_mistake_of_the_operator(
     assert "environment variable OIDC_SECRET" in str(missing.value)
 
 
-def test_sign_out_at_the_provider_names_the_sign_in_and_the_way_back(server: OpenIdServer) -> None:
-    url = run(OpenIdProvider(options(server.url)).sign_out_url("the token", f"{DASHBOARD}/auth/signed-out"))
+def test_sign_out_at_the_provider_names_the_sign_in_and_the_way_back(openid: OpenIdServer) -> None:
+    url = run(OpenIdProvider(options(openid.url)).sign_out_url("the token", f"{DASHBOARD}/auth/signed-out"))
 
-    assert url.startswith(f"{server.url}/session/end?")
+    assert url.startswith(f"{openid.url}/session/end?")
     assert parse_qs(urlsplit(url).query) == {
         "id_token_hint": ["the token"],
         "client_id": [CLIENT],
@@ -212,325 +178,6 @@ def test_a_provider_that_is_down_is_a_sentence_and_signed_in_visitors_keep_their
     ):
         with pytest.raises(UnavailableError, match=rf"^127\.0\.0\.1:{port} refused the connection\.$"):
             run(work())
-
-
-# A provider that lies.
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[HostileServer]:
-    with HostileServer() as server:
-        yield server
-
-
-@pytest.fixture
-def liar(running: HostileServer) -> HostileServer:
-    running.routes.clear()
-    running.asked.clear()
-    publish(running)
-    running.routes["/keys"] = answers(json.dumps(KeySet([KEY]).as_dict()).encode())
-    give(running, id_token(running))
-    return running
-
-
-def publish(server: HostileServer, **more: Any) -> None:
-    found = {
-        "issuer": server.address,
-        "authorization_endpoint": f"{server.address}/auth",
-        "token_endpoint": f"{server.address}/token",
-        "jwks_uri": f"{server.address}/keys",
-        "userinfo_endpoint": f"{server.address}/me",
-        **more,
-    }
-    usable = {name: value for name, value in found.items() if value is not None}
-    server.routes["/.well-known/openid-configuration"] = answers(json.dumps(usable).encode())
-
-
-def give(server: HostileServer, token: str | None, **more: Any) -> None:
-    tokens = {"access_token": "access", "token_type": "Bearer", "id_token": token, **more}
-    server.routes["/token"] = answers(json.dumps(tokens).encode())
-
-
-def claims(server: HostileServer, **more: Any) -> dict[str, Any]:
-    now = int(time.time())
-    usual = {
-        "iss": server.address,
-        "aud": CLIENT,
-        "sub": "ann",
-        "exp": now + 300,
-        "iat": now,
-        "nonce": BEGUN.nonce,
-        "email": "ann@example.com",
-        "groups": ["sre"],
-    }
-    return {name: value for name, value in {**usual, **more}.items() if value is not None}
-
-
-def id_token(server: HostileServer, key: Any = KEY, alg: str = "RS256", **more: Any) -> str:
-    return signing.encode({"alg": alg, "kid": "one"}, claims(server, **more), key, algorithms=[alg])
-
-
-def redeemed(server: HostileServer, answer: Mapping[str, str] = UNUSED, **more: Any) -> Identity:
-    return run(OpenIdProvider(options(server.address, **more)).redeem(answer, BEGUN, CALLBACK))
-
-
-def unsigned(server: HostileServer) -> str:
-    return f"{header(alg='none')}.{id_token(server).split('.')[1]}."
-
-
-def by_shared_secret(server: HostileServer) -> str:
-    """Sign with the published key as if it were a shared secret."""
-    text = f"{header(alg='HS256', kid='one')}.{id_token(server).split('.')[1]}"
-    return f"{text}.{base64url(hmac.digest(KEY.as_pem(private=False), text.encode(), 'sha256'))}"
-
-
-def header(**fields: str) -> str:
-    return base64url(json.dumps(fields).encode())
-
-
-def base64url(text: bytes) -> str:
-    return urlsafe_b64encode(text).decode().rstrip("=")
-
-
-FORGED: Mapping[str, Callable[[HostileServer], str]] = {
-    "alg none": unsigned,
-    "shared secret": by_shared_secret,
-    "another key": lambda server: id_token(server, OTHER_KEY),
-    "another issuer": lambda server: id_token(server, iss="https://evil.example.com"),
-    "another audience": lambda server: id_token(server, aud="other"),
-    "several audiences, no party": lambda server: id_token(server, aud=[CLIENT, "other"], azp="other"),
-    "another nonce": lambda server: id_token(server, nonce="of another sign-in"),
-    "no nonce": lambda server: id_token(server, nonce=None),
-    "no subject": lambda server: id_token(server, sub=None),
-    "no issue time": lambda server: id_token(server, iat=None),
-    "no end": lambda server: id_token(server, exp=None),
-    "over": lambda server: id_token(server, exp=int(time.time()) - 61),
-    "of tomorrow": lambda server: id_token(server, iat=int(time.time()) + 120),
-    "nested too deep": lambda _: serialize_compact({"alg": "RS256", "kid": "one"}, b"[" * 50_000, KEY),
-    "two parts": lambda server: ".".join(id_token(server).split(".")[:2]),
-    "other letters": lambda _: "é.ü.\0",
-    "nothing": lambda _: "..",
-}
-
-
-def test_the_tokens_of_these_tests_are_accepted_where_nothing_is_forged(liar: HostileServer) -> None:
-    assert redeemed(liar).groups == {"sre"}
-    give(liar, id_token(liar, exp=int(time.time()) - 30))
-    assert redeemed(liar).groups == {"sre"}, "a minute is no difference of clocks"
-    give(liar, id_token(liar, aud=[CLIENT, "other"], azp=CLIENT))
-    assert redeemed(liar).groups == {"sre"}
-
-
-@pytest.mark.parametrize("name", FORGED)
-def test_a_forged_id_token_signs_nobody_in(liar: HostileServer, name: str) -> None:
-    give(liar, FORGED[name](liar))
-
-    with pytest.raises(NotSignedInError) as refused:
-        redeemed(liar)
-    assert str(refused.value).isascii()
-
-
-@pytest.mark.parametrize("name", FORGED)
-def test_a_forged_id_token_of_a_refresh_changes_no_groups(liar: HostileServer, name: str) -> None:
-    """The nonce is not that of a sign-in any more."""
-    give(liar, FORGED[name](liar), refresh_token="new")
-    known = Identity(liar.address, "ann", "ann", frozenset({"ml"}), "old", "")
-    found = run(OpenIdProvider(options(liar.address)).refresh(known))
-
-    expected = frozenset({"sre"} if name.endswith("nonce") else {"ml"})
-    assert (found.groups, found.refresh_token) == (expected, "new")
-
-
-def test_a_refresh_that_answers_about_somebody_else_changes_no_groups(liar: HostileServer) -> None:
-    known = Identity(liar.address, "bob", "bob", frozenset({"ml"}), "old", "")
-
-    assert run(OpenIdProvider(options(liar.address)).refresh(known)).groups == {"ml"}
-
-
-def test_the_tokens_of_another_provider_are_never_sent(liar: HostileServer) -> None:
-    """A reload may name another one."""
-    known = Identity("https://old.example.com:443", "ann", "ann", frozenset({"ml"}), "old", "")
-
-    with pytest.raises(NotSignedInError, match="Another provider"):
-        run(OpenIdProvider(options(liar.address)).refresh(known))
-    assert liar.asked == []
-
-
-def test_userinfo_about_somebody_else_signs_nobody_in(liar: HostileServer) -> None:
-    give(liar, id_token(liar, groups=None))
-    liar.routes["/me"] = answers(json.dumps({"sub": "root", "groups": ["admins"]}).encode())
-
-    with pytest.raises(NotSignedInError, match="somebody else"):
-        redeemed(liar)
-
-
-@pytest.mark.parametrize(
-    ("answer", "sentence"),
-    [
-        ({"error": "access_denied"}, "The provider ended the sign-in (access_denied). Sign in again."),
-        ({"error": "<script>"}, "The provider ended the sign-in. Sign in again."),
-        ({}, "The provider ended the sign-in. Sign in again."),
-        (
-            {"code": "x", "iss": "https://evil.example.com"},
-            "The answer is not from the configured provider. Sign in again.",
-        ),
-    ],
-)
-def test_an_answer_without_a_code_or_of_another_provider_is_not_redeemed(
-    liar: HostileServer, answer: Mapping[str, str], sentence: str
-) -> None:
-    with pytest.raises(NotSignedInError) as refused:
-        redeemed(liar, answer)
-
-    assert str(refused.value) == sentence
-    assert "/token" not in [each.path for each in liar.asked]
-
-
-def test_a_provider_that_names_itself_in_its_answers_has_to(liar: HostileServer) -> None:
-    publish(liar, authorization_response_iss_parameter_supported=True)
-    assert redeemed(liar, {"code": "x", "iss": liar.address}).name
-
-    with pytest.raises(NotSignedInError, match="not from the configured provider"):
-        redeemed(liar)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"issuer": "https://evil.example.com"},
-        {"issuer": None},
-        {"token_endpoint": None},
-        {"jwks_uri": "file:///etc/passwd"},
-        {"authorization_endpoint": "javascript:alert(1)"},
-        {"userinfo_endpoint": 7},
-        {"end_session_endpoint": "//evil.example.com"},
-    ],
-)
-def test_a_discovery_document_that_cannot_be_used_is_refused(liar: HostileServer, change: dict[str, Any]) -> None:
-    publish(liar, **change)
-
-    with pytest.raises(UnavailableError):
-        redeemed(liar)
-    assert "/token" not in [each.path for each in liar.asked]
-
-
-def test_visitors_at_once_cost_the_provider_one_read_of_its_configuration(liar: HostileServer) -> None:
-    """Whoever reaches the dashboard can begin a sign-in."""
-
-    async def begun(provider: OpenIdProvider) -> list[Any]:
-        works = (provider.authorization_url(BEGUN, CALLBACK) for _ in range(50))
-        return await asyncio.gather(*works, return_exceptions=True)
-
-    assert len(set(run(begun(OpenIdProvider(options(liar.address)))))) == 1
-    assert len(liar.asked) == 1
-    liar.routes.clear()
-    failed = run(begun(OpenIdProvider(options(liar.address))))
-    assert {str(each) for each in failed if isinstance(each, UnavailableError)} == {str(failed[0])}
-    assert len(liar.asked) == 2
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.text(max_size=20) | st.just("http://127.0.0.1:1/x"),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=5,
-)
-METADATA = ("issuer", "token_endpoint", "jwks_uri", "userinfo_endpoint", "scopes_supported", "end_session_endpoint")
-
-
-@settings(max_examples=60)
-@given(
-    st.dictionaries(st.sampled_from((*METADATA, "authorization_response_iss_parameter_supported")), JSON, max_size=2),
-    st.dictionaries(st.sampled_from(("id_token", "access_token", "refresh_token", "error")), JSON, max_size=2),
-    st.dictionaries(st.sampled_from(("sub", "aud", "azp", "exp", "iat", "nbf", "email", "groups")), JSON, max_size=2),
-    st.dictionaries(st.sampled_from(("sub", "email", "groups")), JSON) | JSON,
-    st.sampled_from((200, 400, 401, 500)),
-)
-def test_whatever_a_provider_answers_is_a_sentence_or_a_sign_in(
-    running: HostileServer, metadata: Any, tokens: Any, more: Any, userinfo: Any, status: int
-) -> None:
-    running.routes.clear()
-    publish(running, **metadata)
-    running.routes["/keys"] = answers(json.dumps(KeySet([KEY]).as_dict()).encode())
-    running.routes["/me"] = answers(json.dumps(userinfo).encode())
-    text = json.dumps({"id_token": id_token(running, **more), "access_token": "a", **tokens})
-    running.routes["/token"] = answers(text.encode(), status)
-    provider = OpenIdProvider(options(running.address))
-    known = Identity(running.address, "ann", "ann", frozenset(), "refresh", "")
-    for work in (
-        lambda: provider.authorization_url(BEGUN, CALLBACK),
-        lambda: provider.redeem(UNUSED, BEGUN, CALLBACK),
-        lambda: provider.refresh(known),
-        lambda: provider.sign_out_url("", DASHBOARD),
-    ):
-        with suppress(NotSignedInError, UnavailableError):
-            run(work())
-
-
-def test_an_endpoint_of_a_cloud_is_never_asked(liar: HostileServer) -> None:
-    publish(liar, token_endpoint="http://169.254.169.254/latest/api/token")
-
-    with pytest.raises(UnavailableError, match="link-local or cloud metadata address"):
-        redeemed(liar)
-
-
-def test_a_provider_behind_tls_is_asked_with_its_ca_and_never_sends_to_plain_http() -> None:
-    with HostileServer(tls=True) as server:
-        publish(server)
-        server.routes["/keys"] = answers(json.dumps(KeySet([KEY]).as_dict()).encode())
-        give(server, id_token(server))
-        assert redeemed(server, ca_file=CERTIFICATE).name == "ann@example.com"
-        with pytest.raises(UnavailableError, match="is not trusted"):
-            redeemed(server)
-        publish(server, token_endpoint=server.address.replace("https", "http") + "/token")
-        with pytest.raises(UnavailableError, match="no usable token_endpoint"):
-            redeemed(server, ca_file=CERTIFICATE)
-
-
-def test_the_secret_is_sent_as_the_provider_takes_it_and_never_in_a_url(liar: HostileServer) -> None:
-    redeemed(liar)
-    publish(liar, token_endpoint_auth_methods_supported=["client_secret_post"])
-    redeemed(liar)
-    redeemed(liar, client_secret_env=None)
-    basic, posted, public = (each for each in liar.asked if each.path == "/token")
-
-    assert basic.headers["authorization"] == "Basic ZmxlZXQ6c2VjcmV0LW9mLXRlc3Rz"
-    assert SECRET.encode() not in basic.body
-    assert f"client_secret={SECRET}".encode() in posted.body
-    assert "authorization" not in posted.headers
-    assert b"client_id=fleet" in public.body
-    assert b"secret" not in public.body
-    assert all(SECRET not in each.path for each in liar.asked)
-
-
-def test_of_the_default_scopes_those_are_asked_for_that_the_provider_lists(liar: HostileServer) -> None:
-    publish(liar, scopes_supported=["openid", "email"])
-
-    def scopes(**more: Any) -> str:
-        url = run(OpenIdProvider(options(liar.address, **more)).authorization_url(BEGUN, CALLBACK))
-        return parse_qs(urlsplit(url).query)["scope"][0]
-
-    assert scopes() == "openid email"
-    assert scopes(scopes=["openid", "team"]) == "openid team"
-
-
-@pytest.mark.parametrize(
-    ("more", "sentence"),
-    [
-        ({"email": None}, "The provider sends no email. Set access.oidc.name_claim or scopes."),
-        ({"email": "a\nb"}, "The provider sends no email. Set access.oidc.name_claim or scopes."),
-        ({"email": "x" * 201}, "The provider sends no email. Set access.oidc.name_claim or scopes."),
-        ({"email_verified": False}, "The provider has not verified your email address."),
-    ],
-)
-def test_a_visitor_without_a_usable_name_is_not_signed_in(
-    liar: HostileServer, more: dict[str, Any], sentence: str
-) -> None:
-    publish(liar, userinfo_endpoint=None)
-    give(liar, id_token(liar, **more))
-
-    with pytest.raises(NotSignedInError) as refused:
-        redeemed(liar)
-    assert str(refused.value) == sentence
 
 
 @pytest.mark.parametrize(

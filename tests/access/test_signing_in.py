@@ -1,115 +1,21 @@
-"""Sign-in through the gate: from a page to the provider and back, and what becomes of the session."""
+"""Sign-in through the gate: from a page to the provider and back."""
 
-import asyncio
 import re
 import sys
-from collections.abc import Iterator
-from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import httpx2
 import pytest
-from starlette.applications import Starlette
-from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
-from starlette.testclient import TestClient
 
 from dashboard.access import audit, signing_in
-from dashboard.access.auth import Auth
-from dashboard.access.gate import Gate, start_mistake
-from dashboard.access.sessions import COOKIE, utc_now
-from dashboard.access.visitor import VISITOR_HEADER, Visitor
+from dashboard.access.gate import start_mistake
+from dashboard.access.sessions import COOKIE
 from dashboard.config import Options
 from dashboard.config.access import AccessOptions
-from dashboard.store.sign_ins import MemorySignIns, SignIns, configured_sign_ins
-from tests.access.openid import CLIENT, SECRET, OpenIdServer, openid_server, sign_in
-from tests.serving import free_port, wait_for
-
-DASHBOARD = "http://127.0.0.1:9"
-CALLBACK = f"{DASHBOARD}/auth/callback"
-HTML = {"accept": "text/html"}
-ROLES = {"admin": ["sre"], "viewer": ["ml"]}
-
-
-@pytest.fixture(autouse=True)
-def _secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OIDC_SECRET", SECRET)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[OpenIdServer]:
-    with openid_server(DASHBOARD) as found:
-        found.control(accounts={"ann": {"groups": ["sre"]}, "bob": {"groups": ["ml"]}, "eve": {"groups": ["x"]}})
-        yield found
-
-
-class Dashboard:
-    """The gate, and its options, which may change while it runs."""
-
-    def __init__(self, issuer: str, rows: SignIns | None = None, **more: Any) -> None:
-        oidc = {"issuer": issuer, "client_id": CLIENT, "client_secret_env": "OIDC_SECRET", **more}
-        self.options: dict[str, Any] = {"mode": "oidc", "oidc": oidc, "roles": ROLES}
-        self.late = timedelta()
-        self.auth = Auth(lambda: AccessOptions.model_validate(self.options), rows)
-        self.auth.sessions._clock = lambda: utc_now() + self.late
-        guard = Middleware(Gate, lambda: AccessOptions.model_validate(self.options), "127.0.0.1", self.auth)
-        self.app = Starlette(routes=[Route("/{path:path}", who)], middleware=[guard])
-
-    def browser(self) -> TestClient:
-        return TestClient(self.app, DASHBOARD, follow_redirects=False)
-
-
-async def who(request: Request) -> Response:
-    """The visitor that pages get."""
-    return PlainTextResponse(request.headers[VISITOR_HEADER])
-
-
-@pytest.fixture
-def dashboard(server: OpenIdServer) -> Dashboard:
-    return Dashboard(server.url)
-
-
-def at_provider(url: str, login: str) -> dict[str, str]:
-    """Sign in at the provider; return the parameters that it gives the browser for the dashboard."""
-    with httpx2.Client(trust_env=False, timeout=30) as browser:
-        return dict(sign_in(browser, url, login, CALLBACK))
-
-
-def answered(browser: TestClient, login: str, path: str = "/auth/login") -> dict[str, str]:
-    """Begin a sign-in; return the parameters of the callback."""
-    began = browser.get(path, headers=HTML)
-    assert began.status_code == 303
-    return at_provider(began.headers["location"], login)
-
-
-def signed_in(dashboard: Dashboard, login: str = "ann") -> TestClient:
-    browser = dashboard.browser()
-    done = browser.get("/auth/callback", params=answered(browser, login))
-    assert (done.status_code, done.headers["location"]) == (303, "/")
-    return browser
-
-
-def visitor(browser: TestClient) -> Visitor:
-    return Visitor.from_header(browser.get("/", headers=HTML).raise_for_status().text)
-
-
-def session(browser: TestClient) -> str:
-    found = browser.cookies.get(COOKIE)
-    assert found
-    return found
-
-
-def told(answer: Any) -> str:
-    """The sentence of a small page."""
-    assert answer.headers["cache-control"] == "no-store"
-    found = re.search("<p>(.*?)</p>", answer.text)
-    assert found
-    return found[1]
+from dashboard.store.sign_ins import configured_sign_ins
+from tests.access.oidc_dashboard import HTML, Dashboard, answered, session, signed_in, told, visitor
+from tests.access.openid import OpenIdServer, at_provider
+from tests.serving import wait_for
 
 
 def test_a_page_without_a_session_leads_through_the_provider_and_back_to_the_page(dashboard: Dashboard) -> None:
@@ -129,8 +35,8 @@ def test_programs_are_answered_401_and_never_redirected(dashboard: Dashboard) ->
         assert dashboard.browser().get(path).status_code == 401
 
 
-def test_the_cookies_are_for_this_server_only_and_no_script_reads_them(server: OpenIdServer) -> None:
-    plain, secure = Dashboard(server.url), Dashboard(server.url, url="https://fleet.example.com")
+def test_the_cookies_are_for_this_server_only_and_no_script_reads_them(openid: OpenIdServer) -> None:
+    plain, secure = Dashboard(openid.url), Dashboard(openid.url, url="https://fleet.example.com")
     began = plain.browser().get("/auth/login").headers["set-cookie"]
     over_tls = secure.browser().get("/auth/login")
 
@@ -270,108 +176,6 @@ def test_somebody_without_a_role_gets_no_session_but_a_way_to_sign_in_as_somebod
     assert parse_qs(urlsplit(again.headers["location"]).query)["prompt"] == ["login"]
 
 
-def test_a_role_that_the_provider_takes_away_is_gone_at_the_next_refresh(
-    dashboard: Dashboard, server: OpenIdServer
-) -> None:
-    server.control(accounts={"fay": {"groups": ["sre"]}})
-    browser = signed_in(dashboard, "fay")
-    server.control(accounts={"fay": {"groups": ["ml"]}})
-    assert visitor(browser).groups == {"sre"}
-
-    dashboard.late += timedelta(seconds=901)
-    assert visitor(browser).groups == {"ml"}
-    server.control(accounts={"fay": {"groups": []}})
-    dashboard.late += timedelta(seconds=901)
-    refused = browser.get("/", headers=HTML)
-    assert refused.status_code == 403
-    assert told(refused).startswith("No role for fay@example.com:")
-
-
-def test_an_account_that_is_gone_at_the_provider_ends_its_sessions(dashboard: Dashboard, server: OpenIdServer) -> None:
-    server.control(accounts={"gil": {"groups": ["sre"]}})
-    browser = signed_in(dashboard, "gil")
-    server.control(accounts={"gil": None})
-    dashboard.late += timedelta(seconds=901)
-
-    gone = browser.get("/", headers=HTML)
-    assert gone.headers["location"] == "/auth/login?next=%2F"
-    assert browser.get("/").status_code == 401
-
-
-def test_while_the_provider_is_down_visitors_go_on_and_new_ones_get_a_sentence(dashboard: Dashboard) -> None:
-    browser = signed_in(dashboard)
-    port = free_port()
-    dashboard.options["oidc"]["issuer"] = f"http://127.0.0.1:{port}"
-    known = dashboard.auth.oidc._unsealed(only(dashboard))
-    assert known is not None
-    moved = replace(known, issuer=f"http://127.0.0.1:{port}")
-    dashboard.auth.sessions.refresh(only(dashboard), known.groups, dashboard.auth.oidc._sealed(moved))
-    new = dashboard.browser().get("/auth/login", headers=HTML)
-
-    assert new.status_code == 503
-    assert told(new) == f"127.0.0.1:{port} refused the connection. Try again later."
-    for _ in range(3):
-        dashboard.late += timedelta(hours=7)
-        assert visitor(browser).groups == {"sre"}
-    dashboard.late += timedelta(hours=4)
-    assert browser.get("/").status_code == 401, "the absolute end"
-
-
-def only(dashboard: Dashboard) -> Any:
-    (found,) = dashboard.auth.sessions._rows._by_id.values()  # type: ignore[attr-defined]
-    return found
-
-
-def test_two_dashboards_of_one_store_refresh_a_session_once(server: OpenIdServer) -> None:
-    """A refresh token that is used twice would end the session at the provider."""
-    server.control(accounts={"hal": {"groups": ["sre"]}})
-    rows = MemorySignIns()
-    one, two = (Dashboard(server.url, rows) for _ in range(2))
-    two.auth.keys._own = one.auth.keys._own = "k" * 64
-    browser = signed_in(one, "hal")
-    begun = only(one)
-    one.late = two.late = timedelta(seconds=901)
-
-    async def both() -> list[Any]:
-        return await asyncio.gather(*(each.auth.oidc.current(begun) for each in (one, two) for _ in range(3)))
-
-    assert None not in asyncio.run(both())
-    one.late = two.late = timedelta(seconds=1802)
-    assert visitor(browser).groups == {"sre"}
-
-
-def test_sign_out_ends_the_session_here_and_at_the_provider(dashboard: Dashboard, server: OpenIdServer) -> None:
-    browser = signed_in(dashboard)
-    kept = session(browser)
-    out = browser.post("/auth/logout", headers=HTML)
-    assert out.status_code == 200
-    (url,) = re.findall('content="0;url=([^"]+)"', out.text)
-    asked = parse_qs(urlsplit(url.replace("&amp;", "&")).query)
-    assert url.startswith(f"{server.url}/session/end?")
-    assert asked["post_logout_redirect_uri"] == [f"{DASHBOARD}/auth/signed-out"]
-    assert asked["id_token_hint"][0].count(".") == 2
-
-    thief = dashboard.browser()
-    thief.cookies.set(COOKIE, kept)
-    for each in (browser, thief):
-        assert each.get("/").status_code == 401
-    assert told(browser.get("/auth/signed-out")) == "Close the browser if others use it."
-
-
-def test_scripts_that_sign_out_get_the_next_url(dashboard: Dashboard, server: OpenIdServer) -> None:
-    out = signed_in(dashboard).post("/auth/logout", headers={"accept": "application/json"})
-
-    assert out.json()["next"].startswith(f"{server.url}/session/end?")
-
-
-def test_a_reload_to_another_mode_ends_sign_ins_by_the_provider(dashboard: Dashboard) -> None:
-    browser = signed_in(dashboard)
-    dashboard.options.update(mode="proxy", trusted_proxies=["10.0.0.0/8"])
-
-    assert browser.get("/").status_code == 401
-    assert browser.get("/auth/login").status_code == 404
-
-
 def test_without_its_client_secret_the_server_does_not_start(
     dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -380,15 +184,6 @@ def test_without_its_client_secret_the_server_does_not_start(
     monkeypatch.delenv("OIDC_SECRET")
 
     assert start_mistake(access, "127.0.0.1").startswith("access.oidc has no client secret: the environment variable ")
-
-
-def test_an_open_page_that_was_signed_out_elsewhere_signs_in_only_when_asked(dashboard: Dashboard) -> None:
-    """A page of its own, or the provider signs in silently and undoes the sign-out."""
-    refused = dashboard.browser().get("/auth/session")
-    page = dashboard.browser().get("/auth/signed-out?next=/compare%3Fpool%3Dchat")
-
-    assert (refused.status_code, refused.headers["X-Fleet-Access"]) == (401, "signed-out")
-    assert 'href="/auth/login?next=%2Fcompare%3Fpool%3Dchat"' in page.text
 
 
 def test_without_the_extra_the_server_does_not_start_and_a_reload_is_a_sentence(
@@ -405,9 +200,9 @@ def test_without_the_extra_the_server_does_not_start_and_a_reload_is_a_sentence(
     assert dashboard.browser().get("/auth/callback?state=x&code=x").status_code == 400
 
 
-def test_without_the_database_of_sessions_nobody_new_signs_in(server: OpenIdServer, tmp_path: Path) -> None:
+def test_without_the_database_of_sessions_nobody_new_signs_in(openid: OpenIdServer, tmp_path: Path) -> None:
     (tmp_path / "history.db").mkdir()
-    dashboard = Dashboard(server.url, configured_sign_ins(Options.model_validate({"data_folder": tmp_path})))
+    dashboard = Dashboard(openid.url, configured_sign_ins(Options.model_validate({"data_folder": tmp_path})))
     browser = dashboard.browser()
     refused = browser.get("/auth/callback", params=answered(browser, "ann"))
     assert refused.status_code == 503
