@@ -12,8 +12,8 @@ from dashboard.render.verdict import Verdict
 from dashboard.rules.catalogue import places
 from dashboard.rules.findings import Finding, OutcomeKind, Remedy, Severity, Snippet
 from dashboard.views import finding_text
+from dashboard.views.effect import finding_line
 from dashboard.views.summary import rules_text
-from dashboard.views.traffic import finding_line
 
 LEVELS = {Severity.CRITICAL: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 LONGEST = 1000  # characters of one line

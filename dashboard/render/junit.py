@@ -13,7 +13,7 @@ from dashboard.render.verdict import Verdict, failing
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
 from dashboard.views import finding_text
-from dashboard.views.traffic import finding_line
+from dashboard.views.effect import finding_line
 
 LONGEST = 1000  # characters of an attribute
 WITHOUT_VERDICT = frozenset({OutcomeKind.SKIPPED, OutcomeKind.NOT_APPLICABLE})

@@ -18,7 +18,7 @@ from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
 from dashboard.rules.registry import Rule
 from dashboard.views import finding_text
-from dashboard.views.traffic import finding_line
+from dashboard.views.effect import finding_line
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 VERSION = "2.1.0"

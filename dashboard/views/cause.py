@@ -38,12 +38,12 @@ from dashboard.rules.apply_method import IMAGE_FIRST, ApplyMethod, removable_tex
 from dashboard.rules.findings import Finding, Snippet
 from dashboard.views import pages
 from dashboard.views.blocks import Block, Entries, Entry, Paragraph, Section, Table, Tone
+from dashboard.views.effect import cause_text
 from dashboard.views.finding_list import text_of
 from dashboard.views.finding_text import SNIPPETS, rule_step, rule_title, with_code
 from dashboard.views.names import MOST_NAMED, brief, in_natural_order, names_of, replica_text
 from dashboard.views.summary import found_text
 from dashboard.views.table import Field, to_data
-from dashboard.views.traffic import cause_text
 
 PLAN = "plan"  # anchor
 MOST_POOLS = 2  # of a title by name

@@ -15,6 +15,7 @@ from dashboard.rules.registry import Scope
 from dashboard.views import finding_text
 from dashboard.views.blocks import Cell, Column, Entries, Entry, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
+from dashboard.views.effect import finding_line
 from dashboard.views.finding_list import EITHER, has_alternatives, labelled
 from dashboard.views.finding_text import with_code
 from dashboard.views.summary import (
@@ -26,7 +27,7 @@ from dashboard.views.summary import (
     skipped_rules,
 )
 from dashboard.views.table import Field, to_table
-from dashboard.views.traffic import finding_line, rate_hint, rate_text
+from dashboard.views.traffic import rate_hint, rate_text
 
 SKIPPED = "{}, as not enough replicas report their settings."
 SKIPPED_TRAFFIC = "{} on traffic, as too little was counted: `--traffic 60s`, or longer."

@@ -16,6 +16,7 @@ from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import CohortShare, Finding, Inspection, Remedy, Severity
 from dashboard.views import since
 from dashboard.views.blocks import Entries, Entry, Tone
+from dashboard.views.effect import findings_effect
 from dashboard.views.filters import EVERYTHING, FilterKey, Search
 from dashboard.views.finding_text import (
     MOST_PLACES,
@@ -33,7 +34,6 @@ from dashboard.views.finding_text import (
 )
 from dashboard.views.names import brief, in_natural_order, names_of
 from dashboard.views.pool_text import context_text
-from dashboard.views.traffic import findings_effect
 
 FindingGroup = Sequence["ListedFinding"]  # findings of one rule on the same settings, whatever the pools and values
 

@@ -26,6 +26,7 @@ from dashboard.rules.findings import Evidence, Finding, OutcomeKind, Remedy, Sev
 from dashboard.views import finding_list, pages
 from dashboard.views.blocks import Banner, Block, Cell, Column, Entries, Entry, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
+from dashboard.views.effect import effect_section
 from dashboard.views.excluded import ignored_blocks, ignored_tables, suppressed_blocks
 from dashboard.views.finding_text import (
     FINDINGS,
@@ -54,7 +55,6 @@ from dashboard.views.summary import (
     scoped_title,
 )
 from dashboard.views.table import Field, to_table
-from dashboard.views.traffic import effect_section
 
 MOST_REPLICAS = 60  # of one finding by name
 MOST_POOLS = 24  # other pools with the same finding

@@ -25,8 +25,8 @@ from dashboard.views.cause import (
     why_text,
 )
 from dashboard.views.context import context_of
+from dashboard.views.effect import cause_text
 from dashboard.views.summary import count_read, no_findings_sentences
-from dashboard.views.traffic import cause_text
 
 CHANGES = "plan-changes"  # anchor
 MOST_CAUSES = 5  # of the first screen

@@ -1,32 +1,23 @@
-"""Traffic: what cohorts, replicas or engines did in one window, why a rate is missing, and what a difference costs."""
+"""Traffic: what cohorts, replicas or engines did in one window, and why a rate is missing."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.causes import Cause
 from dashboard.analysis.effect import (
-    Effect,
     avoidable_tokens,
     dominant_of,
-    effects_of_cause,
     effects_of_prefixes,
-    effects_on,
-    in_one_rate,
     is_of_prefixes,
     prompt_share,
-    sides_of,
     spread_of,
-    together,
     without_fed,
 )
-from dashboard.analysis.plan import is_explained
 from dashboard.fleet.formatting import (
     FEW,
     NOT_KNOWN,
-    count,
     duration,
     missing_rate,
     missing_word,
@@ -34,14 +25,11 @@ from dashboard.fleet.formatting import (
     share,
     short,
     shortlist,
-    uncapitalized,
 )
-from dashboard.fleet.pieces import Link, plain
+from dashboard.fleet.pieces import Link
 from dashboard.fleet.traffic import Traffic
-from dashboard.rules.findings import Finding
 from dashboard.rules.sentences import capital
-from dashboard.views.blocks import Block, Cell, Column, Figure, Paragraph, Section, Table, quiet_paragraph
-from dashboard.views.finding_text import pools_of
+from dashboard.views.blocks import Cell, Figure, Table
 from dashboard.views.help import HIT_RATE as HIT_RATE_TERM
 from dashboard.views.names import brief
 from dashboard.views.table import Field, to_table
@@ -54,8 +42,6 @@ DIGITS = 4  # after the point, for programs
 ESTIMATE = "Recomputed, avoidable (estimate)"
 ASSUMPTION = "assumes equal prompts"
 WITHOUT_DECODE = "without decode pools"
-SIDES = ("Affected", "Unaffected")
-SLOW = "EF-03"  # an engine preempts or queues
 
 
 class TrafficRow(NamedTuple):
@@ -279,139 +265,6 @@ def per_minute(tokens: float) -> str:
     return f"{short(tokens)} tokens/min"
 
 
-def cause_text(fleet: Fleet, cause: Cause, pool: str = "", *, is_whole: bool = False) -> str:
-    """Return what was measured where a cause of prefixes or of a slow engine is, in all pools or in one.
-
-    `Prefix hit rate 4%; unaffected replicas 62%. Recomputed, avoidable (estimate): 120 k tokens/min.` `is_whole`: the
-    estimate with its inputs and its assumption.
-    """
-    if why_no_traffic(fleet):
-        return ""
-    effects = effects_of_cause(fleet, cause, pool)
-    if not is_of_prefixes(cause.findings):
-        return _latency_text(effects) if _is_slow(fleet, cause.findings) else ""
-    if not effects:
-        return f"Prefix hit rate: {_why_missing(fleet, cause.replicas)}"
-    return _measured_text(effects, is_whole=is_whole)
-
-
-def finding_line(fleet: Fleet, finding: Finding) -> str:
-    """Return what was measured where a finding on prefixes is; empty for others, and without traffic."""
-    measured = findings_effect(fleet, [finding])
-    return f"Effect, measured: {measured}" if measured else ""
-
-
-def findings_effect(fleet: Fleet, findings: Sequence[Finding]) -> str:
-    """Return the same of findings together, without a label; also empty where whole pools have them: none compares."""
-    replicas = {replica for each in findings for replica in each.replicas}
-    effects = effects_on(fleet, replicas, pools_of(findings))
-    if all(each.is_whole for each in effects):
-        return ""
-    if is_of_prefixes(findings):
-        return _measured_text(effects)
-    return _latency_text(effects) if _is_slow(fleet, findings) else ""
-
-
-def _is_slow(fleet: Fleet, findings: Sequence[Finding]) -> bool:
-    """Return whether engines preempt or queue by findings, or by what they explain."""
-    slow = [each for each in fleet.inspection.findings if each.rule == SLOW]
-    return any(each in findings or is_explained(each, findings) for each in slow)
-
-
-def _latency_text(effects: Sequence[Effect]) -> str:
-    """Return the time to first token of the affected replicas and of the others; empty where it is unknown."""
-    both = together(effects)
-    own, other = both.affected.first_token, both.rest.first_token
-    if own is None:
-        return ""
-    rest = "" if other is None else f"; unaffected replicas {seconds_text(other)}"
-    return f"Time to first token {seconds_text(own)}{rest}."
-
-
-def _measured_text(effects: Sequence[Effect], *, is_whole: bool = False) -> str:
-    shown = in_one_rate(effects)
-    both, pools = together(shown), "the pool" if len(shown) == 1 else "their pools"
-    rest = f"unaffected replicas {rate_text(both.rest)}" if both.has_rest else f"no unaffected replica in {pools}"
-    measured = f"Prefix hit rate {rate_text(both.affected)}; {rest}."
-    if both.affected.external_queries:
-        others = f"; unaffected replicas {external_text(both.rest)}" if both.rest.external_queries else ""
-        measured = f"{measured} External hit rate {external_text(both.affected)}{others}."
-    if len(shown) < len(effects):
-        where = brief(shown[0].pool) if len(shown) == 1 else f"{capital(WITHOUT_DECODE)}"
-        measured = f"{where}: {uncapitalized(measured)}"
-    if is_whole and both.has_rest:
-        return f"{measured} {_estimate_text(shown)}"
-    tokens = avoidable_tokens(shown)
-    return f"{measured} {ESTIMATE}: {per_minute(tokens)}." if tokens else measured
-
-
-def effect_section(fleet: Fleet, findings: Sequence[Finding]) -> Section:
-    """Return the traffic of the replicas of findings beside the rest of their pools in one window, or why not.
-
-    Where prefixes are not found, with the estimate of what the replicas recompute, or why there is none.
-    """
-    replicas = {replica for each in findings for replica in each.replicas}
-    effects = effects_on(fleet, replicas, pools_of(findings))
-    if not effects:
-        return Section("effect", "Effect, measured", (quiet_paragraph(_why_missing(fleet, replicas)),))
-    blocks: list[Block] = [_table(fleet, effects, replicas)]
-    if is_of_prefixes(findings):
-        blocks.append(Paragraph(plain(_estimate_text(effects))))
-    return Section("effect", "Effect, measured", tuple(blocks))
-
-
-def _why_missing(fleet: Fleet, replicas: Iterable[str]) -> str:
-    """Return why there is no traffic of some replicas."""
-    why = why_no_traffic(fleet)
-    return (
-        f"{capital(why)}." if why else missing_rate(fleet.traffic_of(each for each in replicas if each in fleet.by_id))
-    )
-
-
-def _table(fleet: Fleet, effects: Sequence[Effect], replicas: Collection[str]) -> Table:
-    """Return affected and unaffected replicas side by side, sums where these are of several pools."""
-    shown = in_one_rate(effects)
-    both, pools = together(shown), [each.pool for each in shown]
-    parts = [sides_of(fleet, pool, replicas) for pool in pools]
-    sides = []
-    for place, name in enumerate(SIDES):
-        own = [each for part in parts for each in part[place]]
-        head = f"{name}: {count(len(own), 'replica')}"
-        if own and len(pools) > 1:
-            used = both.rest if place else both.affected
-            sides.append(TrafficRow(head, used, share=prompt_share(fleet, own, pools)))
-        elif own:
-            sides.append(traffic_of(fleet, head, pools[0], own))
-    columns = (Column("Traffic"), *(Column(each.name, is_number=True) for each in sides))
-    fields = [HIT_RATE, *external_of(sides), PROMPT_SHARE, PROMPT_TOKENS, REQUESTS, FIRST_TOKEN, PREEMPTIONS]
-    rows = tuple((Cell(field.title), *(field.cell(each) for each in sides)) for field in fields)
-    notes = [f"In the last {duration(both.affected.seconds)}"]
-    notes += [f"sums of {len(pools):,} pools" if len(pools) > 1 else "sums of the replicas"]
-    notes += [WITHOUT_DECODE] if len(shown) < len(effects) else []
-    return Table("effect", "Effect, measured", columns, rows, f"{', '.join(notes)}.")
-
-
 def external_of(rows: Iterable[TrafficRow]) -> list[Field]:
     """Return the column of external hit rates, where a connector was asked."""
     return [EXTERNAL] if any(row.traffic.external_queries for row in rows) else []
-
-
-def _estimate_text(effects: Sequence[Effect]) -> str:
-    """Return the estimate with its inputs and its assumption, or why there is none."""
-    effects = in_one_rate(effects)
-    tokens, only = avoidable_tokens(effects), effects[0]
-    if tokens is None:
-        several = "In no pool both these replicas and unaffected ones have a hit rate."
-        missing = only.missing if len(effects) == 1 else several
-        return f"{ESTIMATE}: unknown. {missing}"
-    if not tokens:
-        return f"{ESTIMATE}: none. Their hit rate is not below that of the unaffected replicas."
-    if len(effects) > 1:
-        return f"{ESTIMATE}: {per_minute(tokens)}, the sum of the pools. It {ASSUMPTION} within each pool."
-    seconds = only.avoidable_seconds
-    prefill = f", {seconds_text(seconds)} of prefill per request" if seconds is not None else ""
-    queried = short(only.affected.per_minute(only.affected.queries))
-    rates = [share(each.found_rate or 0.0) for each in (only.rest, only.affected)]
-    external = ", with external hits" if only.rest.external_hits or only.affected.external_hits else ""
-    inputs = f"{queried} prompt tokens/min × ({' − '.join(rates)}){external}"
-    return f"{ESTIMATE}: {per_minute(tokens)}{prefill}. It {ASSUMPTION}: {inputs}."

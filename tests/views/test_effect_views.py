@@ -17,11 +17,12 @@ from dashboard.rules.findings import Finding
 from dashboard.views.blocks import Cell, Paragraph, Table, Tone, View
 from dashboard.views.cause import PLAN
 from dashboard.views.compare import compare_report
+from dashboard.views.effect import cause_text, effect_section, finding_line
 from dashboard.views.findings import findings_report
 from dashboard.views.overview import BY_EFFECT, BY_RATE, IDLE, MAP, NO_RATE, POOLS, fleet_map, overview_report
 from dashboard.views.plan import plan_view
 from dashboard.views.pool_comparison import SettingChoice, compare_chosen, pool_named
-from dashboard.views.traffic import cause_text, effect_section, finding_line, traffic_figures
+from dashboard.views.traffic import traffic_figures
 from tests.builders import NOW, alike, document, down, fleet
 from tests.findings_builder import finding, with_findings
 from tests.used import traffic, with_traffic
