@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import select
 import shutil
 import socket
@@ -17,7 +18,6 @@ import httpx2
 import pytest
 import yaml
 from playwright.sync_api import expect
-from websockets.sync.client import connect
 
 from dashboard.web import launch
 from tests.browser import chromium, settle
@@ -76,7 +76,7 @@ def nginx(folder: Path, upstream: str, sign_in: int) -> Iterator[int]:
     server, port = block("nginx", "auth_request"), free_port()
     for ours, tested, times in (
         ("listen 443 ssl;", f"listen 127.0.0.1:{port};", 1),
-        ("http://127.0.0.1:8501", upstream, 2),
+        ("http://unix:/run/fleet/dashboard.sock:", upstream, 2),
         ("http://127.0.0.1:4180", f"http://127.0.0.1:{sign_in}", 2),
     ):
         assert server.count(ours) == times
@@ -95,7 +95,7 @@ def nginx(folder: Path, upstream: str, sign_in: int) -> Iterator[int]:
 
 def options(**access: Any) -> str:
     """The options of the page, and a token."""
-    found = yaml.safe_load(block("yaml", "trusted_proxies: [127.0.0.1]"))
+    found = yaml.safe_load(block("yaml", "trusted_proxies: [unix]"))
     found["access"] |= {
         "tokens": [{"name": "ci", "role": "viewer", "sha256": sha256(TOKEN.encode()).hexdigest()}],
         **access,
@@ -104,14 +104,26 @@ def options(**access: Any) -> str:
 
 
 @contextmanager
-def dashboard(folder: Path, text: str) -> Iterator[tuple[int, subprocess.Popen[str]]]:
-    """Serve an empty fleet with these options."""
+def dashboard(folder: Path, text: str) -> Iterator[int]:
+    """Serve an empty fleet with these options; yield the port."""
     (folder / "fleet.yaml").write_text(text)
     port = free_port()
-    environment = launch.environment(folder / "fleet.yaml")
-    with started(launch.server_command("127.0.0.1", port), environment=environment) as process:
+    with started(launch.server_command("127.0.0.1", port), environment=launch.environment(folder / "fleet.yaml")):
         wait_until_healthy(f"http://127.0.0.1:{port}")
-        yield port, process
+        yield port
+
+
+@contextmanager
+def dashboard_on_socket(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Start the command of the page, with other folders; yield the upstream of nginx."""
+    (folder / "fleet.yaml").write_text(options())
+    (line,) = re.findall("^ExecStart=(.+)$", block("ini", "ExecStart"), re.MULTILINE)
+    python, *arguments = line.replace("/etc/fleet", str(folder)).replace("/run/fleet", str(folder)).split()
+    assert python.endswith("/python")
+    with started([sys.executable, *arguments]) as process:
+        wait_for((folder / "dashboard.sock").exists)
+        yield f"http://unix:{folder}/dashboard.sock:", process
+    assert not (folder / "dashboard.sock").exists()
 
 
 def logged(process: subprocess.Popen[str], mark: str) -> str:
@@ -131,17 +143,21 @@ def session(url: str, headers: dict[str, str], peer: str = "127.0.0.1", path: st
 
 
 @pytest.mark.browser
-def test_the_proxy_of_the_docs_signs_in_serves_the_page_and_refuses_other_names(tmp_path: Path) -> None:
+def test_the_proxy_of_the_docs_signs_in_serves_the_page_and_refuses_other_names(
+    tmp_path: Path,
+) -> None:
     option = f"set allowed_hosts: [{NAME}] in fleet.yaml (FLEET_ALLOWED_HOSTS={NAME}) and restart"
     sentence = f"Host {NAME} is not allowed. If {NAME} is a name of this dashboard, {option}."
     assert sentence in " ".join(docs_page("deployment").split())
     with (
-        dashboard(tmp_path, options()) as (upstream, process),
+        dashboard_on_socket(tmp_path) as (upstream, process),
         oauth2_proxy() as sign_in,
-        nginx(tmp_path, f"http://127.0.0.1:{upstream}", sign_in) as port,
+        nginx(tmp_path, upstream, sign_in) as port,
         chromium(f"--host-resolver-rules=MAP {NAME} 127.0.0.1") as browser,
     ):
-        refused = session(f"http://127.0.0.1:{port}", {"Host": OTHER, "Cookie": f"{COOKIE}={USER}"})
+        url, cookie = f"http://127.0.0.1:{port}", {"Cookie": f"{COOKIE}={USER}"}
+        wait_for(lambda: session(url, cookie, path="/readyz").is_success)
+        refused = session(url, {"Host": OTHER, **cookie})
         other = sentence.replace(NAME, OTHER)
         assert (refused.status_code, refused.text) == (403, f"{other}\n")
         assert logged(process, "403") == f"403: {other}"
@@ -157,12 +173,13 @@ def test_the_proxy_of_the_docs_signs_in_serves_the_page_and_refuses_other_names(
         expect(page.get_by_text("Saved as")).to_be_visible()
         entry = json.loads(logged(process, '"audit": "save"'))
         assert (entry["visitor"], entry["role"], entry["means"]) == (USER, "admin", "proxy")
+        assert session(url, {}, path="/_stcore/stream").status_code == 302
 
 
 def test_only_what_the_proxy_says_counts(tmp_path: Path) -> None:
     forged = {"X-Forwarded-User": "root", "X-Forwarded-Groups": "sre", "X_Forwarded_User": "root"}
     with (
-        dashboard(tmp_path, options()) as (upstream, _),
+        dashboard(tmp_path, options(trusted_proxies=["127.0.0.1"])) as upstream,
         oauth2_proxy() as sign_in,
         nginx(tmp_path, f"http://127.0.0.1:{upstream}", sign_in) as port,
     ):
@@ -181,24 +198,3 @@ def test_only_what_the_proxy_says_counts(tmp_path: Path) -> None:
         assert session(proxy, {**program, **forged}, path=document).status_code == 200
         assert session(proxy, forged, path=document).status_code == 401
         assert session(proxy, {**forged, "Cookie": f"{COOKIE}={USER}"}, path="/metrics").status_code == 401
-
-
-def test_behind_a_unix_socket(tmp_path: Path) -> None:
-    (tmp_path / "fleet.yaml").write_text(options(trusted_proxies=["unix"]))
-    place = tmp_path / "fleet.sock"
-    command = [sys.executable, "-m", "dashboard", "serve", "--config", f"{tmp_path}/fleet.yaml", "--socket", str(place)]
-    with (
-        started(command),
-        oauth2_proxy() as sign_in,
-        nginx(tmp_path, f"http://unix:{place}:", sign_in) as port,
-    ):
-        cookie = {"Cookie": f"{COOKIE}={USER}"}
-        wait_for(lambda: session(f"http://127.0.0.1:{port}", cookie).is_success)
-        assert session(f"http://127.0.0.1:{port}", cookie).json()["name"] == USER
-        url = f"127.0.0.1:{port}"
-        sent: dict[str, Any] = {"origin": f"http://{url}", "additional_headers": cookie, "proxy": None}
-        with connect(f"ws://{url}/_stcore/stream", **sent) as websocket:
-            assert websocket.response is not None
-            assert websocket.response.status_code == 101
-        assert session(f"http://{url}", {}, path="/_stcore/stream").status_code == 302
-    assert not place.exists()
