@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,14 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from dashboard import service
 from dashboard.access import audit, proxy, tokens
 from dashboard.access.keys import SessionKeys
 from dashboard.access.page import page
 from dashboard.access.routes import AUTH
 from dashboard.access.sessions import PURPOSE, SessionStore, cookie_name
 from dashboard.access.signing_in import OidcRoutes
-from dashboard.access.visitor import VISITOR_HEADER, Means, Visitor
+from dashboard.access.visitor import VISITOR_HEADER, Means, NotSignedInError, Visitor
 from dashboard.config.access import AccessOptions
 from dashboard.errors import HistoryError
 from dashboard.fleet.formatting import iso
@@ -60,7 +61,7 @@ class Auth:
             return None
         if sign_in.means == Means.BEARER:
             known = (each for each in self._options().tokens if each.sha256 == sign_in.token)
-            entry = next((each for each in known if tokens.is_valid(each, today())), None)
+            entry = next(filter(tokens.is_valid, known), None)
             return Visitor(entry.name, Means.BEARER, frozenset(), sign_in.id, entry.role, client) if entry else None
         if sign_in.means != self._options().mode:
             return None
@@ -95,7 +96,7 @@ class Auth:
         response.set_cookie(
             cookie_name(is_secure=is_secure),
             self.keys.sign(sign_in.id, PURPOSE),
-            max_age=max(0, int((sign_in.ends_at - datetime.now(UTC)).total_seconds())),
+            max_age=max(0, int((sign_in.ends_at - service.utc_now()).total_seconds())),
             secure=is_secure,
             httponly=True,
             samesite="lax",
@@ -115,12 +116,12 @@ class Auth:
         """Begin a session with the role of the token of the request, which the gate has checked."""
         visitor = Visitor.from_header(request.headers[VISITOR_HEADER])
         text = tokens.bearer(request.headers.getlist("authorization")) or ""
-        entry = tokens.find_token(text, self._options().tokens, today())
-        if entry is None or not tokens.is_valid(entry, today()):
-            return JSONResponse({"detail": "Unauthorized: send Authorization: Bearer with a token."}, 401)
-        last = None if entry.expires is None else datetime.combine(entry.expires, time(), UTC) + timedelta(days=1)
         try:
+            entry = tokens.find_token(text, self._options().tokens)
+            last = None if entry.expires is None else datetime.combine(entry.expires, time(), UTC) + timedelta(days=1)
             sign_in = await self.begin(request, entry.name, Means.BEARER, token=entry.sha256, ends_at=last)
+        except NotSignedInError:
+            return JSONResponse({"detail": "Unauthorized: send Authorization: Bearer with a token."}, 401)
         except HistoryError as error:
             return JSONResponse({"detail": str(error)}, UNAVAILABLE)
         audit.noted("sign_in", visitor)
@@ -144,8 +145,8 @@ class Auth:
         except HistoryError as error:
             return JSONResponse({"detail": f"Not signed out: {error}"}, UNAVAILABLE)
         if sign_in is not None:
-            client = proxy.client_of(proxy.peer_of(request.scope), request.headers, self._options())
-            audit.noted("sign_out", Visitor(sign_in.name, Means(sign_in.means), sign_in.groups, client=client))
+            by = Visitor(sign_in.name, Means(sign_in.means), sign_in.groups, client=self.client(request))
+            audit.noted("sign_out", by)
         return response
 
     async def _session(self, request: Request) -> Response:
@@ -166,6 +167,6 @@ class Auth:
         is_https_url = access.oidc is not None and (access.oidc.url or "").startswith("https:")
         return is_https_url or proxy.is_https(request.scope, access)
 
-
-def today() -> date:
-    return datetime.now(UTC).date()
+    def client(self, request: HTTPConnection) -> str:
+        """Return the address of the client; behind trusted proxies the forwarded one."""
+        return proxy.client_of(proxy.peer_of(request.scope), request.headers, self._options())

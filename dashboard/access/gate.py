@@ -18,7 +18,7 @@ from starlette.websockets import WebSocket
 
 from dashboard.access import audit, proxy, tokens
 from dashboard.access.attempts import MOST_FAILURES, FailureCounts
-from dashboard.access.auth import Auth, today
+from dashboard.access.auth import Auth
 from dashboard.access.keys import configured_keys
 from dashboard.access.page import NO_STORE, page
 from dashboard.access.routes import AUTH, READING, WEBSOCKET, needed
@@ -125,21 +125,17 @@ class Gate:
 
     async def _visitor(self, request: HTTPConnection) -> Visitor | Refusal:
         """Return who a request is from: by its token, its session, the headers of a proxy, else anonymous."""
-        access, peer = self._options(), proxy.peer_of(request.scope)
-        client = proxy.client_of(peer, request.headers, access)
+        access, client = self._options(), self._auth.client(request)
         token = tokens.bearer(request.headers.getlist("authorization"))
         if token is not None:
-            entry = tokens.find_token(token, access.tokens, today())
-            if entry is None:
-                return Refusal(UNAUTHORIZED, "Unauthorized: the token is unknown.", is_guess=True)
-            if not tokens.is_valid(entry, today()):
-                detail = f"Unauthorized: token {entry.name} expired on {entry.expires}."
-                return Refusal(UNAUTHORIZED, detail, is_guess=True)
-            return tokens.token_visitor(entry, client)
+            try:
+                return tokens.token_visitor(tokens.find_token(token, access.tokens), client)
+            except NotSignedInError as error:
+                return Refusal(UNAUTHORIZED, f"Unauthorized: {error}", is_guess=True)
         try:
             visitor = await self._auth.visitor(request, client)
             if visitor is None and access.mode == "proxy":
-                visitor = await proxy.visitor_of(peer, request.headers, access)
+                visitor = await proxy.visitor_of(proxy.peer_of(request.scope), request.headers, access)
         except HistoryError as error:
             return Refusal(UNAVAILABLE, f"Unavailable: sessions cannot be read. {error}")
         except NotSignedInError as error:
@@ -180,7 +176,7 @@ class Gate:
         """
         if not refused.is_guess:
             return refused
-        client = proxy.client_of(proxy.peer_of(request.scope), request.headers, self._options())
+        client = self._auth.client(request)
         audit.noted("token", Visitor("unknown", Means.BEARER, client=client), audit.REFUSED, refused.detail)
         if not (seconds := ceil(self._attempts.add(client))):
             return refused

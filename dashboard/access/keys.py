@@ -7,9 +7,9 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from itsdangerous import BadSignature, Signer
+from itsdangerous import BadData, URLSafeSerializer
 
 from dashboard.config.access import SessionOptions
 from dashboard.errors import OptionsError
@@ -55,15 +55,15 @@ class SessionKeys:
         self._own = ""
         self._last: tuple[str, ...] = ()
 
-    def sign(self, text: str, purpose: str) -> str:
-        """Return a text with its signature, which is valid for one purpose."""
-        return self._signer(purpose).sign(text).decode()
+    def sign(self, value: Any, purpose: str) -> str:
+        """Return a JSON value with its signature, which is valid for one purpose."""
+        return str(self._serializer(purpose).dumps(value))
 
-    def verify(self, signed: str, purpose: str) -> str | None:
-        """Return the text that one of the keys signed for a purpose; None where none did."""
+    def verify(self, signed: str, purpose: str) -> Any:
+        """Return the value that one of the keys signed for a purpose; None where none did."""
         try:
-            return self._signer(purpose).unsign(signed).decode()
-        except (BadSignature, UnicodeError):
+            return self._serializer(purpose).loads(signed)
+        except BadData:
             return None
 
     def seal(self, text: str) -> bytes:
@@ -79,9 +79,10 @@ class SessionKeys:
         except InvalidToken:
             return None
 
-    def _signer(self, purpose: str) -> Signer:
+    def _serializer(self, purpose: str) -> URLSafeSerializer:
         keys = [*reversed(self._keys())]  # the last one signs
-        return Signer(keys, salt=f"fleet {purpose}", key_derivation="hmac", digest_method=hashlib.sha256)
+        how = {"key_derivation": "hmac", "digest_method": hashlib.sha256}
+        return URLSafeSerializer(keys, salt=f"fleet {purpose}", signer_kwargs=how)
 
     def _fernet(self) -> "MultiFernet":
         from cryptography.fernet import Fernet, MultiFernet  # noqa: PLC0415  as above

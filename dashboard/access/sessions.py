@@ -7,8 +7,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
+from dashboard import service
 from dashboard.access.visitor import Means
 from dashboard.config.access import SessionOptions
 from dashboard.errors import HistoryError
@@ -23,15 +24,11 @@ MOST_CACHED = 10_000
 TOUCH = timedelta(minutes=1)  # between two writes of the last activity
 
 
-def utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class SessionStore:
     """Sign-ins, with a cache of those that were read last. All but `find` raise HistoryError without the database."""
 
     def __init__(
-        self, rows: SignIns, options: Callable[[], SessionOptions], clock: Callable[[], datetime] = utc_now
+        self, rows: SignIns, options: Callable[[], SessionOptions], clock: Callable[[], datetime] = service.utc_now
     ) -> None:
         """Read nothing yet. `options` returns those in force, `clock` UTC times."""
         self._rows = rows

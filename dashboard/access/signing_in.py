@@ -5,7 +5,6 @@ import json
 import logging
 import math
 import time
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
@@ -15,7 +14,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from dashboard.access import audit, proxy
+from dashboard.access import audit
 from dashboard.access.attempts import FailureCounts
 from dashboard.access.page import NO_STORE, SIGN_IN, PageLink, page
 from dashboard.access.routes import AUTH
@@ -74,7 +73,7 @@ class OidcRoutes:
         """Send the browser to the provider; a signed cookie keeps what only this browser may end."""
         if self._options().mode != "oidc":
             return page("Not found", "This dashboard has no page for signing in.", NOT_FOUND)
-        if seconds := math.ceil(self._starts.add(self._client(request))):
+        if seconds := math.ceil(self._starts.add(self._auth.client(request))):
             detail = f"More than {MOST_STARTS} sign-ins in a minute; try again in {seconds} s."
             return page("Too many requests", detail, TOO_MANY, headers={"Retry-After": str(seconds)})
         try:
@@ -93,7 +92,7 @@ class OidcRoutes:
             self._forget(response, name, request)
         response.set_cookie(
             self._cookie(begun.state, request),
-            self._auth.keys.sign(urlsafe_b64encode(json.dumps([int(time.time()), *begun]).encode()).decode(), PURPOSE),
+            self._auth.keys.sign([int(time.time()), *begun], PURPOSE),
             max_age=PENDING_SECONDS,
             secure=self._auth.is_secure(request),
             httponly=True,
@@ -126,7 +125,7 @@ class OidcRoutes:
             return page("Sign-in failed", str(error), FORBIDDEN, SIGN_IN)
         except UnavailableError as error:
             return _unavailable(error)
-        visitor = Visitor(found.name, Means.OIDC, found.groups, client=self._client(request))
+        visitor = Visitor(found.name, Means.OIDC, found.groups, client=self._auth.client(request))
         if visitor.role(self._options()) is None:
             audit.noted("sign_in", visitor, audit.REFUSED, "no role")
             return page("Forbidden", no_role(found.name), FORBIDDEN, SOMEBODY_ELSE)
@@ -204,12 +203,12 @@ class OidcRoutes:
 
     def _pending(self, request: Request, state: str) -> "PendingSignIn | None":
         """Return the sign-in that this browser began with a state; None for another, or an old one."""
-        packed = self._auth.keys.verify(request.cookies.get(self._cookie(state, request), ""), PURPOSE)
-        if packed is None:
+        signed = self._auth.keys.verify(request.cookies.get(self._cookie(state, request), ""), PURPOSE)
+        if signed is None:
             return None
         from dashboard.access.oidc import PendingSignIn  # noqa: PLC0415  the extra `auth`
 
-        began, *fields = json.loads(urlsafe_b64decode(packed))
+        began, *fields = signed
         begun = PendingSignIn(*fields)
         is_own = hmac.compare_digest(begun.state.encode(), state.encode(errors="replace"))
         return begun if is_own and time.time() - began < PENDING_SECONDS else None
@@ -228,11 +227,8 @@ class OidcRoutes:
         return f"{options.url if options and options.url else f'{scheme}://{request.url.netloc}'}{path}"
 
     def _note_refused(self, request: Request, reason: str) -> None:
-        somebody = Visitor("unknown", Means.OIDC, client=self._client(request))
+        somebody = Visitor("unknown", Means.OIDC, client=self._auth.client(request))
         audit.noted("sign_in", somebody, audit.REFUSED, reason)
-
-    def _client(self, request: HTTPConnection) -> str:
-        return proxy.client_of(proxy.peer_of(request.scope), request.headers, self._options())
 
 
 def login_path(request: HTTPConnection) -> str:

@@ -3,10 +3,10 @@
 import hmac
 import re
 from collections.abc import Sequence
-from datetime import date
 from hashlib import sha256
 
-from dashboard.access.visitor import Means, Visitor
+from dashboard import service
+from dashboard.access.visitor import Means, NotSignedInError, Visitor
 from dashboard.config.access import TokenOptions
 
 SCHEME = "bearer"
@@ -31,16 +31,20 @@ def is_in_url(query: bytes) -> bool:
     return not names.isdisjoint(IN_URL) or OUR_TOKEN.search(query) is not None
 
 
-def find_token(text: str, tokens: Sequence[TokenOptions], today: date) -> TokenOptions | None:
-    """Return the token that a text is, a valid one before others; the time of a comparison does not depend on it."""
+def find_token(text: str, tokens: Sequence[TokenOptions]) -> TokenOptions:
+    """Return the valid token that a text is; the time of a comparison does not depend on it. Raise NotSignedInError."""
     digest = sha256(text.encode(errors="replace")).hexdigest()
     equal = [each for each in tokens if hmac.compare_digest(each.sha256, digest)]
-    return max(equal, key=lambda each: is_valid(each, today), default=None)
+    if not equal:
+        raise NotSignedInError("the token is unknown.")
+    if valid := [each for each in equal if is_valid(each)]:
+        return valid[0]
+    raise NotSignedInError(f"token {equal[0].name} expired on {equal[0].expires}.")
 
 
-def is_valid(token: TokenOptions, today: date) -> bool:
+def is_valid(token: TokenOptions) -> bool:
     """Return whether a token has not expired; it is valid on its last day (UTC)."""
-    return token.expires is None or today <= token.expires
+    return token.expires is None or service.utc_now().date() <= token.expires
 
 
 def token_visitor(token: TokenOptions, client: str) -> Visitor:

@@ -11,9 +11,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
+from dashboard import service
 from dashboard.access.auth import Auth
 from dashboard.access.gate import Gate
-from dashboard.access.sessions import COOKIE, utc_now
+from dashboard.access.sessions import COOKIE
 from dashboard.access.visitor import VISITOR_HEADER, Visitor
 from dashboard.config.access import AccessOptions
 from dashboard.store.sign_ins import SignIns
@@ -31,7 +32,7 @@ class Dashboard:
         self.options: dict[str, Any] = {"mode": "oidc", "oidc": oidc, "roles": ROLES}
         self.late = timedelta()
         self.auth = Auth(lambda: AccessOptions.model_validate(self.options), rows)
-        self.auth.sessions._clock = lambda: utc_now() + self.late
+        self.auth.sessions._clock = lambda: service.utc_now() + self.late
         guard = Middleware(Gate, lambda: AccessOptions.model_validate(self.options), "127.0.0.1", self.auth)
         self.app = Starlette(routes=[Route("/{path:path}", who)], middleware=[guard])
 

@@ -199,10 +199,10 @@ def test_a_forged_cookie_is_no_session(forged: str, monkeypatch: pytest.MonkeyPa
 
 def test_a_signature_is_valid_for_its_text_and_purpose_only(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = keys_of(KEYS[0], monkeypatch=monkeypatch)
-    signed = keys.sign("one", PURPOSE)
+    one, two = (keys.sign(each, PURPOSE) for each in ("one", "two"))
 
-    assert keys.verify(signed, "state") is None
-    assert keys.verify(signed.replace("one", "two"), PURPOSE) is None
+    assert keys.verify(one, "state") is None
+    assert keys.verify(f"{two.partition('.')[0]}.{one.partition('.')[2]}", PURPOSE) is None
 
 
 def test_what_is_sealed_is_not_readable_and_opens_with_each_key(monkeypatch: pytest.MonkeyPatch) -> None:

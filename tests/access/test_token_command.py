@@ -1,25 +1,29 @@
 """`python -m dashboard token new`: a token, printed once, and the entry that accepts it."""
 
-from datetime import date
+from datetime import UTC, datetime
 
+import pytest
 import yaml
 
-from dashboard.access.tokens import find_token, is_valid
+from dashboard import service
+from dashboard.access.tokens import find_token
+from dashboard.access.visitor import NotSignedInError
 from dashboard.config.access import AccessOptions
 from tests.commands import assert_wrong_usage, run
 
 
-def test_the_entry_on_standard_error_accepts_the_token_on_standard_output() -> None:
+def test_the_entry_on_standard_error_accepts_the_token_on_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
     done = run("token", "new", "ci", "--role", "editor", "--expires", "2027-12-31")
     text = done.stdout.strip()
     entry = done.stderr.partition("\n")[2]
     tokens = AccessOptions.model_validate({"tokens": yaml.safe_load(entry)}).tokens
 
-    found = find_token(text, tokens, date(2027, 12, 31))
-    assert found is not None
+    monkeypatch.setattr(service, "utc_now", lambda: datetime(2027, 12, 31, 23, tzinfo=UTC))
+    found = find_token(text, tokens)
     assert (found.name, found.role.word) == ("ci", "editor")
-    assert is_valid(found, date(2027, 12, 31))
-    assert not is_valid(found, date(2028, 1, 1))
+    monkeypatch.setattr(service, "utc_now", lambda: datetime(2028, 1, 1, tzinfo=UTC))
+    with pytest.raises(NotSignedInError, match="token ci expired on 2027-12-31"):
+        find_token(text, tokens)
     assert text not in entry
 
 
