@@ -34,7 +34,7 @@ ARGUMENTS = (
     "--disable-gpu",
 )
 
-# Streamlit's own signs of a page that is drawn.
+# Streamlit's own signs of a page that is drawn, and that our script for links has run: it marks the entry of the page.
 AT_REST = """() => {
   const app = document.querySelector('[data-testid=stApp]');
   return app && app.dataset.testConnectionState === 'CONNECTED' && app.dataset.testScriptState === 'notRunning'
@@ -42,6 +42,7 @@ AT_REST = """() => {
     && !document.querySelector('[data-stale=true]')
     && [...document.querySelectorAll('[data-testid=stPlotlyChart]')]
          .every(chart => chart.querySelector('.js-plotly-plot .main-svg'))
+    && (document.fleetLinksHandled || !document.querySelector('[data-testid=stTopNavLink]'))
     && document.fonts.status === 'loaded';
 }"""
 
