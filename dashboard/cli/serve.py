@@ -1,6 +1,7 @@
 """The commands `serve` and `demo`: the dashboard in the browser, with a real or a simulated fleet."""
 
 import json
+import os
 import re
 import tempfile
 from collections.abc import Sequence
@@ -157,4 +158,5 @@ def _need_access(options: Options, address: str) -> None:
 
 
 def _url(address: str, port: int) -> str:
-    return f"http://{'localhost' if address == ADDRESS else address}:{port}"
+    scheme = "https" if os.environ.get("STREAMLIT_SERVER_SSL_CERT_FILE") else "http"
+    return f"{scheme}://{'localhost' if address == ADDRESS else address}:{port}"

@@ -153,7 +153,7 @@ def _not_connected(endpoint: Endpoint, error: NotConnectedError) -> str:
         case FailureKind.DNS:
             return f"The name in {where} cannot be resolved. Is it spelled right, and known to this machine's DNS?"
         case FailureKind.TLS if reason:
-            return f"The certificate of {where} is not trusted ({reason}). Set ca_file in fleet.yaml to its CA."
+            return f"The certificate of {where} is not trusted ({reason}). Set ca_file in fleet.yaml or SSL_CERT_FILE."
         case FailureKind.TLS:
             return f"{where} does not speak TLS as expected. Should its address begin with http://?"
         case FailureKind.TARGET:

@@ -200,7 +200,11 @@ class TestTls:
     @pytest.mark.parametrize(
         ("host", "ca_file", "sentence"),
         [
-            ("127.0.0.1", None, "is not trusted (self-signed certificate). Set ca_file in fleet.yaml to its CA."),
+            (
+                "127.0.0.1",
+                None,
+                "is not trusted (self-signed certificate). Set ca_file in fleet.yaml or SSL_CERT_FILE.",
+            ),
             ("localhost", CERTIFICATE, "mismatch"),
             ("127.0.0.1", HERE / "missing.pem", "was not asked: the CA file "),
             ("127.0.0.1", HERE / "test_client.py", "was not asked: the CA file "),
