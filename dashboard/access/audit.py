@@ -9,6 +9,7 @@ import logging
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from dashboard.store.history.audit import AuditEntry
 log = logging.getLogger(__name__)
 
 DONE, FAILED, REFUSED = "done", "failed", "refused"  # results
-LONGEST_VALUE = 200  # characters of what a visitor typed or sent
+LONGEST_VALUE = 300  # characters of what a visitor typed or sent
 PAUSE_SECONDS = 60.0  # between two equal entries of what a program repeats
 MOST_REMEMBERED = 1_000  # different ones in that time; a flood of others is not logged
 MOST_WAITING = 100  # entries for the database; others are in the log only
@@ -61,7 +62,7 @@ def noted(event: str, visitor: Visitor, result: str = DONE, reason: str = "", **
 
     It never waits for the database.
     """
-    recent = _refusals if result == REFUSED else _uses  # a flood of refusals hides no sign-in
+    recent = refusals if result == REFUSED else _uses  # a flood of refusals hides no sign-in
     if not recent.is_new((event, visitor.name, visitor.means, visitor.client)):
         return
     entry = _logged(event, visitor, result, reason, details)
@@ -70,10 +71,14 @@ def noted(event: str, visitor: Visitor, result: str = DONE, reason: str = "", **
 
 
 class RecentKeys:
-    """What was seen in the last minute, bounded. Safe to use from several threads."""
+    """What was seen in the last minute, bounded. Safe to use from several threads.
+
+    `counts` has the number of all, by the first part of their keys.
+    """
 
     def __init__(self) -> None:
         """Know nothing yet."""
+        self.counts: Counter[str] = Counter()
         self._seen: dict[tuple[str, ...], float] = {}  # the oldest first
         self._lock = threading.Lock()
 
@@ -81,6 +86,7 @@ class RecentKeys:
         """Return whether something was not seen for a minute; `now` in seconds. False where too much was seen."""
         now = time.monotonic() if now is None else now
         with self._lock:
+            self.counts[key[0]] += 1
             while self._seen and now - next(iter(self._seen.values())) >= PAUSE_SECONDS:
                 del self._seen[next(iter(self._seen))]
             if key in self._seen or len(self._seen) >= MOST_REMEMBERED:
@@ -89,7 +95,7 @@ class RecentKeys:
             return True
 
 
-_uses, _refusals = RecentKeys(), RecentKeys()
+_uses, refusals = RecentKeys(), RecentKeys()
 _THREAD = ThreadPoolExecutor(1, "audit")
 _waiting = threading.BoundedSemaphore(MOST_WAITING)  # for the thread; where the database is gone each takes seconds
 

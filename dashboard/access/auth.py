@@ -16,7 +16,7 @@ from dashboard import service
 from dashboard.access import audit, proxy, tokens
 from dashboard.access.keys import SessionKeys
 from dashboard.access.page import page
-from dashboard.access.routes import AUTH
+from dashboard.access.routes import AUTH, WEBSOCKET
 from dashboard.access.sessions import PURPOSE, SessionStore, cookie_name
 from dashboard.access.signing_in import OidcRoutes
 from dashboard.access.visitor import VISITOR_HEADER, Means, NotSignedInError, Visitor
@@ -74,6 +74,8 @@ class Auth:
         signed = request.cookies.get(cookie_name(is_secure=self.is_secure(request)))
         key = self.keys.verify(signed, PURPOSE) if signed else None
         if key is None:
+            if signed:
+                self.note_refused(request, "session", Means.NOBODY, "No key signed the cookie.")
             return None
         sign_in = await self.sessions.look_up(key)
         if sign_in is not None and self.sessions.is_to_touch(sign_in):
@@ -170,3 +172,9 @@ class Auth:
     def client(self, request: HTTPConnection) -> str:
         """Return the address of the client; behind trusted proxies the forwarded one."""
         return proxy.client_of(proxy.peer_of(request.scope), request.headers, self._options())
+
+    def note_refused(self, request: HTTPConnection, event: str, who: Visitor | Means, reason: str) -> None:
+        """Log why a request is refused, which its visitor does not read; `who` is a means where nobody is known."""
+        visitor = who if isinstance(who, Visitor) else Visitor("unknown", who, client=self.client(request))
+        asked = tokens.OUR_TOKEN.sub("TOKEN", f"{request.scope.get('method', WEBSOCKET)} {request.scope['path']}")
+        audit.noted(event, visitor, audit.REFUSED, reason, request=asked)

@@ -40,7 +40,7 @@ REFUSED_HEADER = "X-Fleet-Access"  # of the answers of the gate, not of a route
 
 
 class Refusal(NamedTuple):
-    """Why a request is refused, and what to do. 401: nobody is known; 403: the role is not enough.
+    """Why a request is refused, for its visitor: the log has details. 401: nobody is known; 403: the role is too low.
 
     `is_guess`: the token was wrong, which is limited for each client.
     """
@@ -105,12 +105,13 @@ class Gate:
         request = HTTPConnection(scope)
         role = needed(scope["path"], scope.get("method", WEBSOCKET))
         found: Visitor | Refusal | None = None
-        if tokens.is_in_url(scope.get("query_string", b"")):
+        if tokens.is_in_url(scope):
             found = Refusal(BAD_REQUEST, f"Bad request: a URL must have no token. Instead {HOW_BY_PROGRAM}.")
+            self._auth.note_refused(request, "token_in_url", Means.BEARER, found.detail)
         elif role is not None:
             found = await self._visitor(request)
             if isinstance(found, Visitor):
-                found = self._checked(found, role)
+                found = self._checked(found, role, request)
         if isinstance(found, Refusal):
             await self._refuse(self._limited(found, request), scope, receive, send)
             return
@@ -137,12 +138,13 @@ class Gate:
             if visitor is None and access.mode == "proxy":
                 visitor = await proxy.visitor_of(proxy.peer_of(request.scope), request.headers, access)
         except HistoryError as error:
-            return Refusal(UNAVAILABLE, f"Unavailable: sessions cannot be read. {error}")
+            log.warning("sessions cannot be read: %s", error)
+            return Refusal(UNAVAILABLE, "Unavailable: sessions cannot be read. Try again later.")
         except NotSignedInError as error:
-            audit.noted("sign_in", Visitor("unknown", Means.PROXY, client=client), audit.REFUSED, str(error))
-            return Refusal(UNAUTHORIZED, f"Unauthorized: {error} Programs {HOW_BY_PROGRAM}.")
+            self._auth.note_refused(request, "sign_in", Means.PROXY, str(error))
+            return Refusal(UNAUTHORIZED, "Unauthorized: sign in at the proxy.")
         visitor = visitor or self._anonymous(access, client)
-        return visitor or Refusal(UNAUTHORIZED, f"Unauthorized: sign in, or {HOW_BY_PROGRAM}.")
+        return visitor or Refusal(UNAUTHORIZED, "Unauthorized: sign in.")
 
     def _anonymous(self, access: AccessOptions, client: str) -> Visitor | None:
         """Return the visitor without credentials of mode none, if any may get in."""
@@ -160,11 +162,11 @@ class Gate:
             return Refusal(FORBIDDEN, f"Forbidden: this needs role {role.word}; yours is {mine.word}.")
         return None
 
-    def _checked(self, visitor: Visitor, role: AccessRole) -> Visitor | Refusal:
+    def _checked(self, visitor: Visitor, role: AccessRole, request: HTTPConnection) -> Visitor | Refusal:
         """Return a visitor whose role is enough, else why it is not; what programs do is in the audit log."""
         refused = self._refusal(visitor, role)
         if refused is not None:
-            audit.noted("access", visitor, audit.REFUSED, refused.detail)
+            self._auth.note_refused(request, "access", visitor, refused.detail)
         elif visitor.means is Means.BEARER and not visitor.session:
             audit.noted("token", visitor)
         return refused or visitor
@@ -176,9 +178,8 @@ class Gate:
         """
         if not refused.is_guess:
             return refused
-        client = self._auth.client(request)
-        audit.noted("token", Visitor("unknown", Means.BEARER, client=client), audit.REFUSED, refused.detail)
-        if not (seconds := ceil(self._attempts.add(client))):
+        self._auth.note_refused(request, "token", Means.BEARER, refused.detail)
+        if not (seconds := ceil(self._attempts.add(self._auth.client(request)))):
             return refused
         detail = f"Too many requests: {MOST_FAILURES} wrong tokens in a minute; try again in {seconds} s."
         return refused._replace(status=TOO_MANY, detail=detail, retry_seconds=seconds)
@@ -259,4 +260,6 @@ def _response(refused: Refusal, request: HTTPConnection, *, has_sign_in: bool) -
         title, _, rest = refused.detail.partition(": ")
         link = SOMEBODY_ELSE if has_sign_in and refused.status == FORBIDDEN else None
         return page(title, f"{rest[:1].upper()}{rest[1:]}", refused.status, link, headers=extra)
-    return JSONResponse({"detail": refused.detail}, refused.status, extra)
+    is_new = refused.status == UNAUTHORIZED and not refused.is_guess
+    hint = f" Programs {HOW_BY_PROGRAM}." if is_new else ""
+    return JSONResponse({"detail": f"{refused.detail}{hint}"}, refused.status, extra)

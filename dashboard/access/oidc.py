@@ -304,11 +304,11 @@ class OpenIdProvider:
         return claims
 
     def _name(self, claims: Mapping[str, Any]) -> str:
-        """Return the name of a visitor; raise NotSignedInError where it is missing, or nobody verified it."""
+        """Return the name of a visitor; raise UnavailableError without one, NotSignedInError for an unverified one."""
         claim = self.options.name_claim
         name = claims.get(claim)
         if not isinstance(name, str) or not name.strip().isprintable() or not 0 < len(name.strip()) <= LONGEST_NAME:
-            raise NotSignedInError(f"The provider sends no {claim}. Set access.oidc.name_claim or scopes.")
+            raise UnavailableError(f"The provider sends no {claim}. Set access.oidc.name_claim or scopes.")
         if claim == "email" and claims.get("email_verified") is False:
             raise NotSignedInError("The provider has not verified your email address.")
         return name.strip()

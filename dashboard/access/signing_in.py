@@ -111,7 +111,7 @@ class OidcRoutes:
             except HistoryError as error:
                 return _unavailable(error)
             detail = "It began in another browser, more than 10 minutes ago, or has ended already."
-            self._note_refused(request, detail)
+            self._auth.note_refused(request, "sign_in", Means.OIDC, detail)
             return page("Sign-in failed", detail, BAD_REQUEST, SIGN_IN)
         response = await self._ended(request, begun, answer)
         self._forget(response, self._cookie(begun.state, request), request)
@@ -121,13 +121,13 @@ class OidcRoutes:
         try:
             found = await self._provider().redeem(answer, begun, self._url(request, CALLBACK))
         except NotSignedInError as error:
-            self._note_refused(request, str(error))
+            self._auth.note_refused(request, "sign_in", Means.OIDC, str(error))
             return page("Sign-in failed", str(error), FORBIDDEN, SIGN_IN)
         except UnavailableError as error:
             return _unavailable(error)
         visitor = Visitor(found.name, Means.OIDC, found.groups, client=self._auth.client(request))
         if visitor.role(self._options()) is None:
-            audit.noted("sign_in", visitor, audit.REFUSED, "no role")
+            self._auth.note_refused(request, "sign_in", visitor, "no role")
             return page("Forbidden", no_role(found.name), FORBIDDEN, SOMEBODY_ELSE)
         response = RedirectResponse(begun.next, SEE_OTHER, NO_STORE)
         try:
@@ -226,10 +226,6 @@ class OidcRoutes:
         scheme = "https" if self._auth.is_secure(request) else "http"
         return f"{options.url if options and options.url else f'{scheme}://{request.url.netloc}'}{path}"
 
-    def _note_refused(self, request: Request, reason: str) -> None:
-        somebody = Visitor("unknown", Means.OIDC, client=self._auth.client(request))
-        audit.noted("sign_in", somebody, audit.REFUSED, reason)
-
 
 def login_path(request: HTTPConnection) -> str:
     """Return where a browser signs in, to go on at the page of a request."""
@@ -239,4 +235,4 @@ def login_path(request: HTTPConnection) -> str:
 
 def _unavailable(error: DashboardError) -> Response:
     log.warning("sign-in is not available: %s", error)
-    return page("Sign-in is not available", f"{error} Try again later.", UNAVAILABLE, SIGN_IN)
+    return page("Sign-in is not available", "Try again later, or ask an administrator.", UNAVAILABLE, SIGN_IN)

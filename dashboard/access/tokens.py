@@ -5,13 +5,15 @@ import re
 from collections.abc import Sequence
 from hashlib import sha256
 
+from starlette.types import Scope
+
 from dashboard import service
 from dashboard.access.visitor import Means, NotSignedInError, Visitor
 from dashboard.config.access import TokenOptions
 
 SCHEME = "bearer"
-IN_URL = frozenset({b"token", b"access_token"})  # of a query: RFC 6750, 2.3
-OUR_TOKEN = re.compile(rb"fleet_[\w-]{40,}")
+IN_URL = frozenset({"token", "access_token"})  # of a query: RFC 6750, 2.3
+OUR_TOKEN = re.compile(r"fleet_[\w-]{40,}")
 
 
 def bearer(authorizations: Sequence[str]) -> str | None:
@@ -25,10 +27,11 @@ def bearer(authorizations: Sequence[str]) -> str | None:
     return None if not found else found[0] if len(found) == 1 else ""
 
 
-def is_in_url(query: bytes) -> bool:
-    """Return whether a query has a token: addresses are in logs, histories and bookmarks."""
-    names = {part.partition(b"=")[0].lower() for part in query.split(b"&")}
-    return not names.isdisjoint(IN_URL) or OUR_TOKEN.search(query) is not None
+def is_in_url(scope: Scope) -> bool:
+    """Return whether the URL of a request has a token: addresses are in logs, histories and bookmarks."""
+    query = scope.get("query_string", b"").decode("latin-1")
+    names = {part.partition("=")[0].lower() for part in query.split("&")}
+    return not names.isdisjoint(IN_URL) or OUR_TOKEN.search(f"{scope['path']}?{query}") is not None
 
 
 def find_token(text: str, tokens: Sequence[TokenOptions]) -> TokenOptions:

@@ -93,7 +93,7 @@ UNKNOWN_VISITOR = Visitor("unknown", Means.NOBODY)
 
 def no_role(name: str) -> str:
     """Return why somebody who signed in does not get in."""
-    return f"No role for {name}: no group of this account is in access.roles. Ask an administrator."
+    return f"No role for {name}. Ask an administrator."
 
 
 def is_allowed(action: str, role: AccessRole | None) -> bool:

@@ -4,7 +4,6 @@ import base64
 import gzip
 import hashlib
 import json
-import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -14,6 +13,7 @@ from typing import NamedTuple
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
+from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
@@ -22,16 +22,14 @@ from dashboard import mcp, service
 from dashboard.access import tokens
 from dashboard.access.auth import Auth
 from dashboard.access.gate import Gate
-from dashboard.access.routes import PROBES
+from dashboard.access.routes import PROBES, READING
+from dashboard.access.visitor import Means
 from dashboard.config import Options
 from dashboard.config.access import AccessOptions
 from dashboard.render.html import BLOCK_STYLES
 from dashboard.store.sign_ins import configured_sign_ins
 from dashboard.views.pages import CAPACITY, KNOWN
 
-log = logging.getLogger(__name__)
-
-READING = frozenset({"GET", "HEAD"})
 TLS = frozenset({"https", "wss"})
 # What Streamlit 1.67 needs: components v2 are modules from blob: addresses, scripts write styles, Plotly and the grids
 # draw data: and blob: images. The rest is 'self': the browser contacts this server only.
@@ -54,6 +52,7 @@ _HERE = Path(__file__).parent
 # blocks.css is shared with exports, look.css is the base of pages, a look_*.css is for a part of a page.
 LOOK = BLOCK_STYLES + "".join(file.read_text(encoding="utf-8") for file in sorted(_HERE.glob("look*.css")))
 BODY = "<body>"
+FOREIGN = "This host name or origin is not allowed. Ask an administrator.\n"
 FIRST_SCRIPT = (_HERE / "first.js").read_text(encoding="utf-8").replace("PAGES", json.dumps(sorted(KNOWN)))
 DROPPED = frozenset({b"if-none-match", b"if-modified-since", b"range", b"accept-encoding"})
 # Those that Streamlit loads on demand: what every page needs, with what that imports, and the controls of most pages.
@@ -182,13 +181,13 @@ def middleware(options: Options, address: Callable[[], str], page: Path) -> Midd
         bound = address().lower()
         auth = Auth(in_force, configured_sign_ins(options), None if options.read_only else options.data_folder)
         gate = Gate(with_first_paint(app, html, scripts), in_force, bound, auth)
-        return guarded(gate, AllowedHosts(options.allowed_hosts, bound), headers)
+        return guarded(gate, AllowedHosts(options.allowed_hosts, bound), headers, auth)
 
     return Middleware(edge)
 
 
-def guarded(app: ASGIApp, allowed: AllowedHosts, headers: Mapping[str, str]) -> ASGIApp:
-    """Return an app that answers 403 to a foreign Host or Origin; every answer gets `headers`.
+def guarded(app: ASGIApp, allowed: AllowedHosts, headers: Mapping[str, str], auth: Auth) -> ASGIApp:
+    """Return an app that answers 403 to a foreign Host or Origin; every answer gets `headers`, and `auth` logs why.
 
     Streamlit gets no Origin, because it would look up its own name to check it.
     """
@@ -209,8 +208,8 @@ def guarded(app: ASGIApp, allowed: AllowedHosts, headers: Mapping[str, str]) -> 
             passed = [(name, value) for name, value in scope["headers"] if name != b"origin"]
             await app({**scope, "headers": passed}, receive, send_secured)
             return
-        log.warning("403: %s", refused)
-        response = PlainTextResponse(f"{refused}\n", status_code=403)
+        auth.note_refused(HTTPConnection(scope), "host", Means.NOBODY, refused)
+        response = PlainTextResponse(FOREIGN, status_code=403)
         if scope["type"] == "http":
             await response(scope, receive, send_secured)
         else:

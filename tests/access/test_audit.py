@@ -148,7 +148,7 @@ def test_foreign_text_is_cut_and_stays_one_line_of_ascii(table: AuditTable, caps
 def test_what_programs_repeat_is_logged_once_a_minute_for_each_visitor(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("_uses", "_refusals"):
+    for name in ("_uses", "refusals"):
         monkeypatch.setattr(audit, name, RecentKeys())
     other = Visitor("ann", Means.BEARER, fixed=AccessRole.EDITOR, client="10.0.0.8")
     for _ in range(5):
@@ -167,7 +167,7 @@ def test_who_was_not_let_in_has_no_role_in_the_log(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Everybody who signed in may be a viewer; a token has its own role only."""
-    for name in ("_uses", "_refusals"):
+    for name in ("_uses", "refusals"):
         monkeypatch.setattr(audit, name, RecentKeys())
     everybody = AccessOptions.model_validate({"mode": "proxy", "trusted_proxies": ["unix"], "roles": {"viewer": ["*"]}})
     assert Visitor("eve", Means.PROXY).role(everybody) is AccessRole.VIEWER
@@ -182,7 +182,7 @@ def test_who_was_not_let_in_has_no_role_in_the_log(
 def test_a_flood_of_refusals_hides_no_sign_in(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("_uses", "_refusals"):
+    for name in ("_uses", "refusals"):
         monkeypatch.setattr(audit, name, RecentKeys())
     for number in range(MOST_REMEMBERED + 50):
         noted("token", Visitor("unknown", Means.BEARER, client=f"2001:db8::{number:x}"), REFUSED)

@@ -16,7 +16,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocket
 
-from dashboard.access import gate
+from dashboard.access import audit, gate
 from dashboard.access.gate import Gate, address_mistake
 from dashboard.access.visitor import UNKNOWN_VISITOR, VISITOR_HEADER, Means, Visitor
 from dashboard.config.access import AccessOptions, AccessRole
@@ -145,6 +145,29 @@ def test_the_audit_log_has_no_role_for_somebody_unknown(capsys: pytest.CaptureFi
     assert "role" not in line
 
 
+def test_a_token_in_a_url_and_a_forged_cookie_are_refusals_once_a_minute_for_each_client(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "refusals", audit.RecentKeys())
+    for client in ("192.0.2.77", "192.0.2.78"):
+        browser = TestClient(gated({**PROXIED, "tokens": [entry()]}, "0.0.0.0"), client=(client, 1))
+        for _ in range(3):
+            assert browser.get(f"/api/v1/fleet?next={TOKEN}").status_code == 400
+            assert browser.get(f"/{TOKEN}").status_code == 400
+            assert browser.get("/compare", headers={"cookie": "fleet_session=ImlkIg.forged"}).status_code == 401
+
+    said = capsys.readouterr().err
+    lines = [json.loads(each) for each in said.splitlines()]
+    assert TOKEN not in said
+    assert [(each["audit"], each["request"]) for each in lines if each["client"] == "192.0.2.78"] == [
+        ("token_in_url", "GET /api/v1/fleet"),
+        ("session", "GET /compare"),
+        ("sign_in", "GET /compare"),
+    ]
+    assert len(lines) == 6
+    assert audit.refusals.counts == {"token_in_url": 12, "session": 6, "sign_in": 6}, "each of them"
+
+
 def test_two_authorization_headers_are_refused() -> None:
     sent = [(b"host", b"localhost"), *[(b"authorization", b"Bearer " + TOKEN.encode())] * 2]
     scope = {"type": "http", "method": "GET", "path": "/", "headers": sent, "query_string": b""}
@@ -179,7 +202,7 @@ def test_a_browser_gets_a_page_and_a_program_json() -> None:
 
     assert (page.status_code, document.status_code) == (401, 401)
     assert page.headers["content-type"].startswith("text/html")
-    assert "<h1>Unauthorized</h1><p>127.0.0.1 is not in access.trusted_proxies." in page.text
+    assert "<h1>Unauthorized</h1><p>Sign in at the proxy.</p>" in page.text
     assert document.json()["detail"].endswith("Programs send Authorization: Bearer with a token of access.tokens.")
     assert page.headers["cache-control"] == document.headers["cache-control"] == "no-store"
 

@@ -194,31 +194,34 @@ def test_the_gate_passes_the_visitor_on_and_no_header_that_could_be_read_as_anot
 
 
 @pytest.mark.parametrize(
-    ("pairs", "peer", "status", "detail"),
+    ("pairs", "peer", "status", "reason"),
     [
-        ([USER, GROUPS], VISITOR, 401, f"Unauthorized: {VISITOR} is not in access.trusted_proxies."),
-        ([], PROXY, 401, "Unauthorized: The proxy sent no header x-forwarded-user."),
-        ([USER, USER, GROUPS], PROXY, 401, "Unauthorized: Header x-forwarded-user was sent twice."),
-        ([USER], PROXY, 403, "Forbidden: No role for ann@example.com: no group"),
-        ([USER, (GROUPS[0], "sre ml")], PROXY, 403, "Forbidden: No role for ann@example.com: no group"),
+        ([USER, GROUPS], VISITOR, 401, f"{VISITOR} is not in access.trusted_proxies."),
+        ([], PROXY, 401, "The proxy sent no header x-forwarded-user."),
+        ([USER, USER, GROUPS], PROXY, 401, "Header x-forwarded-user was sent twice."),
+        ([USER], PROXY, 403, "Forbidden: No role for ann@example.com."),
+        ([USER, (GROUPS[0], "sre ml")], PROXY, 403, "Forbidden: No role for ann@example.com."),
     ],
 )
-def test_the_gate_answers_why_nobody_gets_in_and_logs_it(
+def test_visitors_get_one_plain_sentence_and_the_log_why_and_which_request(
     pairs: list[tuple[str, str]],
     peer: str,
     status: int,
-    detail: str,
+    reason: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(audit, "_refusals", audit.RecentKeys())
+    monkeypatch.setattr(audit, "refusals", audit.RecentKeys())
     answer = asked(*pairs, peer=peer)
     (line,) = (json.loads(each) for each in capsys.readouterr().err.splitlines() if '"audit"' in each)
 
     assert answer.status_code == status
-    assert answer.json()["detail"].startswith(detail)
+    hint = "Programs send Authorization: Bearer with a token of access.tokens."
+    plain = {401: f"Unauthorized: sign in at the proxy. {hint}", 403: line["reason"]}
+    assert answer.json()["detail"] == plain[status]
     assert (line["result"], line["means"], line["client"]) == ("refused", "proxy", peer)
-    assert line["reason"] in answer.json()["detail"]
+    assert line["reason"].startswith(reason)
+    assert line["request"] == "GET /api/v1/fleet"
 
 
 def test_an_open_websocket_is_closed_after_a_while_so_that_the_proxy_checks_its_sign_in_again(

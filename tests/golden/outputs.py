@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mcp import Client
 
 from dashboard import service
+from dashboard.access import audit
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.analysis.changes.events import EventPeriod
@@ -91,6 +92,7 @@ def outputs(name: str) -> Iterator[tuple[str, str]]:
         yield "chat-70b.baseline.yaml", _baseline(fleet, "chat-70b", "A")
         yield from _used()
         service.put(fleet, AT)
+        audit.refusals.counts.clear()  # of tests before
         yield "metrics.txt", FleetMetrics().text().decode()
     service.put(fleet, fleet.polled_at)
     for page, choices in _addresses(fleet):

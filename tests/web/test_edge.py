@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from dashboard.access.auth import Auth
 from dashboard.config import Options
 from dashboard.config.access import AccessOptions
 from dashboard.web import edge, server
@@ -207,7 +208,7 @@ def test_streamlit_gets_no_origin() -> None:
     scope = {"type": "http", "method": "POST", "path": "/", "headers": sent, "client": ("10.0.0.7", 1234)}
 
     async def call() -> None:
-        await edge.guarded(app, edge.AllowedHosts(), {})(scope, app, app)
+        await edge.guarded(app, edge.AllowedHosts(), {}, Auth(AccessOptions))(scope, app, app)
 
     asyncio.run(call())
 

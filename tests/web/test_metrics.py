@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from dashboard import service
+from dashboard.access import audit
+from dashboard.access.visitor import Means, Visitor
 from dashboard.analysis.assembly import Fleet
 from dashboard.config import Options, load_options
 from dashboard.demo import default_fleet, in_thread, targets
@@ -80,6 +82,17 @@ def test_metrics_count_replicas_and_pools_and_have_the_age_of_the_data(demo_flee
     assert "vllm_fleet_data_age_limit_seconds 90.0" in lines
     assert f"vllm_fleet_pools {float(len(demo_fleet.pools))}" in lines
     assert [line for line in lines if line.startswith("# TYPE") and line.split()[2] not in docs_page("http-api")] == []
+
+
+def test_refusals_are_counted_by_their_action_in_the_audit_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them, though the log has at most one a minute of a client."""
+    monkeypatch.setattr(audit, "refusals", audit.RecentKeys())
+    for event in ("token", "host", "token"):
+        audit.noted(event, Visitor("unknown", Means.NOBODY), audit.REFUSED)
+    audit.noted("sign_in", Visitor("ann", Means.OIDC))
+
+    refused = "vllm_fleet_access_refused_total"
+    assert exported(refused) == {'{reason="host"}': 1, '{reason="token"}': 2}
 
 
 def test_findings_are_counted_by_severity_rule_and_each_of_their_pools(demo_fleet: Fleet) -> None:
