@@ -1,34 +1,26 @@
 """The container file: its lines are linted, and its steps are run without a container: no image is built here."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import httpx2
 import pytest
 import yaml
 
-from tests.serving import ROOT, free_port, started, wait_for, wait_until_healthy
+from tests.deploy.image import FILE, argument, instructions, link_image, moved, running
+from tests.deploy.test_alerts import ALERTS
+from tests.serving import ROOT, wait_for
+from tests.sources.prometheus_server import prometheus_on, wait_for_result
 
-FILE = ROOT / "deploy" / "Containerfile"
 USER = 65532
 PYTHON = "/usr/bin/python3"  # other users may run it
-
-
-def instructions() -> list[tuple[str, str]]:
-    """Return the instructions with their arguments."""
-    text = re.sub(r"\\\n\s*", "", FILE.read_text())
-    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-    return [(name, rest) for name, _, rest in (line.partition(" ") for line in lines)]
-
-
-def argument(name: str) -> str:
-    """Return the argument of the only instruction of this name."""
-    (found,) = [rest for each, rest in instructions() if each == name]
-    return found
+TOKEN = "fleet_of_prometheus"
+COMPOSE = (FILE.parent / "compose.yaml").read_text()
+SERVICES = yaml.safe_load(COMPOSE)["services"]
 
 
 def test_the_linter_has_no_complaint() -> None:
@@ -45,19 +37,63 @@ def test_every_copied_file_exists_and_the_user_is_not_root() -> None:
     assert argument("USER") == f"{USER}:{USER}"
 
 
-def test_the_compose_file_has_the_same_limits_and_its_files() -> None:
-    services = yaml.safe_load((FILE.parent / "compose.yaml").read_text())["services"]
-    dashboard = services["dashboard"]
+def test_the_compose_file_has_the_limits_of_the_deployment_and_its_files() -> None:
+    dashboard = SERVICES["dashboard"]
 
     assert (dashboard["read_only"], dashboard["cap_drop"]) == (True, ["ALL"])
     assert (ROOT / dashboard["build"]["dockerfile"]).samefile(FILE)
-    mounted = [each.split(":") for each in services["prometheus"]["volumes"]]
-    assert [own for own, *_ in mounted if not (FILE.parent / own).is_file()] == ["./prometheus/token"]
-    (configuration,) = (FILE.parent / own for own, inside, _ in mounted if inside.endswith("/prometheus.yml"))
-    folder, options = Path("/etc/prometheus"), yaml.safe_load(configuration.read_text())
-    (job,) = options["scrape_configs"]
-    named = [*options["rule_files"], job["authorization"]["credentials_file"]]
-    assert {str(folder / each) for each in named} < {inside for _, inside, _ in mounted}
+    named = [each.split(":")[0] for service in SERVICES.values() for each in service["volumes"]]
+    missing = {each for each in named if not (FILE.parent / each).exists()}
+    assert missing == {"./fleet.yaml", "./prometheus/token", "data"}, "the head of the file says who writes these"
+
+
+@pytest.mark.long
+def test_the_services_of_the_compose_file_start_and_prometheus_scrapes_with_its_token(tmp_path: Path) -> None:
+    dashboard, server = (_mounted(name, tmp_path / name) for name in ("dashboard", "prometheus"))
+    link_image(dashboard)
+    environment = SERVICES["dashboard"]["environment"]
+    with running(dashboard, environment) as url:
+        port = url.rpartition(":")[2]
+        file = server / "etc" / "prometheus" / "prometheus.yml"
+        (job,) = yaml.safe_load(file.read_text())["scrape_configs"]
+        assert job["static_configs"] == [{"targets": ["dashboard:8501"]}]
+        file.write_text(file.read_text().replace("dashboard:8501", f"127.0.0.1:{port}"))  # no such name here
+        for host, token, status in (
+            ("dashboard:8501", TOKEN, 200),
+            ("dashboard:8501", "another", 401),
+            ("a", TOKEN, 403),
+        ):
+            headers = {"Host": host, "Authorization": f"Bearer {token}"}
+            assert httpx2.get(f"{url}/metrics", headers=headers, trust_env=False).status_code == status
+        with prometheus_on(file) as prometheus:
+            wait_for_result(prometheus, 'up{job="vllm-fleet-dashboard"} == 1', bool)
+            wait_for(lambda: set(_rules(prometheus).values()) == {"ok"})
+            assert set(_rules(prometheus)) == set(ALERTS)
+
+
+def _mounted(service: str, root: Path) -> Path:
+    """Copy what a service mounts to where it sees it; write what a user writes. Return the root."""
+    for own, inside, *_ in (each.split(":") for each in SERVICES[service]["volumes"]):
+        place = Path(f"{root}{inside}")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if own == "./fleet.yaml":
+            text = "\n".join(line[4:] for line in COMPOSE.splitlines() if line.startswith("#   "))
+            place.write_text(text.replace("sha256: ...", f"sha256: {sha256(TOKEN.encode()).hexdigest()}"))
+        elif own == "./prometheus/token":
+            place.write_text(f"{TOKEN}\n")
+        elif own.startswith("."):
+            shutil.copy(FILE.parent / own, place)
+        else:
+            place.mkdir()
+    for inside in SERVICES[service].get("tmpfs", ()):
+        Path(f"{root}{inside}").mkdir()
+    return root
+
+
+def _rules(prometheus: str) -> dict[str, str]:
+    """Return the health of each alert by its name."""
+    answer = httpx2.get(f"{prometheus}/api/v1/rules", trust_env=False).json()
+    return {rule["name"]: rule["health"] for group in answer["data"]["groups"] for rule in group["rules"]}
 
 
 @pytest.mark.long
@@ -73,20 +109,16 @@ def test_the_steps_install_and_start_it_as_another_user_with_a_read_only_tree() 
         shutil.rmtree(folder)
 
 
-def _moved(text: str, folder: Path) -> str:
-    return re.sub(r"(?<![\w.])/(opt|build|app|etc/fleet|var/lib|tmp)\b", rf"{folder}/\1", text)
-
-
 def _install(folder: Path) -> None:
     for name, rest in instructions():
         if name == "COPY" and not rest.startswith("--from"):
             source, target = rest.split()
-            place = Path(_moved(target, folder))
+            place = Path(moved(target, folder))
             place = place / source if target.endswith("/") else place
             place.parent.mkdir(parents=True, exist_ok=True)
             (shutil.copytree if (ROOT / source).is_dir() else shutil.copyfile)(ROOT / source, place)
         elif name == "RUN" and "/opt/venv" in rest:
-            command = _moved(rest, folder).replace("python -m venv", f"{PYTHON} -m venv", 1)
+            command = moved(rest, folder).replace("python -m venv", f"{PYTHON} -m venv", 1)
             subprocess.run(["/bin/sh", "-c", command], check=True)
     for name in ("etc/fleet", "var/lib/fleet", "tmp"):
         (folder / name).mkdir(parents=True)
@@ -99,13 +131,7 @@ def _install(folder: Path) -> None:
 
 
 def _start(folder: Path) -> None:
-    port = free_port()
-    words = [yaml.safe_load(_moved(argument(name), folder)) for name in ("ENTRYPOINT", "CMD")]
-    command = [str(port) if each == "8501" else each for each in (*words[0], *words[1])]
-    pairs = dict(each.split("=") for each in _moved(argument("ENV"), folder).split())
     as_user = {"user": USER, "group": USER, "extra_groups": []} if os.getuid() == 0 else {}
-    with started(command, environment=pairs, cwd=folder / "app", **as_user):
-        url = f"http://127.0.0.1:{port}"
-        wait_until_healthy(url)
+    with running(folder, **as_user) as url:
         assert [httpx2.get(url + path).status_code for path in ("/livez", "/readyz", "/")] == [200, 200, 200]
         wait_for(lambda: "vllm_fleet_history_last_recorded_timestamp_seconds " in httpx2.get(f"{url}/metrics").text)

@@ -4,9 +4,11 @@ import json
 import re
 import shutil
 import subprocess
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import jsonschema
 import kubernetes_validate
 import pytest
@@ -16,11 +18,18 @@ from dashboard.access.gate import address_mistake
 from dashboard.config import load_options
 from dashboard.config.access import AccessRole
 from dashboard.web.server import routes
+from tests.deploy.image import PORT, link_image, running
+from tests.docs_pages import docs_page
 from tests.serving import ROOT
+from tests.sources.kubernetes_api import Cluster, write_kubeconfig
+from tests.sources.polling.hostile import HostileServer
+from tests.sources.prometheus_server import prometheus, wait_for_result
 
 FOLDER = ROOT / "deploy" / "kubernetes"
 SCHEMAS = Path(__file__).parent / "schemas"  # of resources that are no part of Kubernetes
 VERSIONS = ("1.30", "1.37")  # the oldest that clouds still offered in 2026, and the newest
+TOKEN = "fleet_of_prometheus"
+SECRETS = {"OIDC_SECRET": "secret", "SESSION_KEYS": "0" * 64}  # what the ConfigMap names, by envFrom
 OPTIONAL = {"ingress.yaml", "servicemonitor.yaml", "prometheusrule.yaml"}
 
 
@@ -82,10 +91,63 @@ def test_the_options_in_the_config_map_load_without_a_mistake(
     assert address_mistake(options.access, "0.0.0.0") == ""
 
 
+@pytest.mark.long
+def test_the_deployment_with_sign_in_answers_its_probes_and_the_service_monitor_scrapes_it(
+    resources: dict[str, dict[str, Any]], pod: dict[str, Any], tmp_path: Path
+) -> None:
+    """The API server is an emulator, found by a kubeconfig in place of the account of the pod."""
+    (container,) = pod["containers"]
+    assert not {"command", "args", "env"} & container.keys()  # all as the image has it
+    root = tmp_path / "root"
+    for mount in container["volumeMounts"]:
+        folder = Path(f"{root}{mount['mountPath']}")
+        folder.mkdir(parents=True)
+        (volume,) = (each for each in pod["volumes"] if each["name"] == mount["name"])
+        if "configMap" in volume:
+            assert volume["configMap"]["name"] == resources["ConfigMap"]["metadata"]["name"]
+            (folder / "fleet.yaml").write_text(with_sign_in(resources["ConfigMap"]["data"]["fleet.yaml"]))
+    link_image(root)
+    with HostileServer() as api:
+        Cluster(api).add_pod("chat-0", "127.0.0.9", {"app": "vllm"})
+        kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", api.address)
+        with running(root, {**SECRETS, "KUBECONFIG": str(kubeconfig)}) as url:
+            for each in (container["livenessProbe"], container["readinessProbe"]):
+                asked = {"headers": {"Host": "10.1.2.3:8501"}, "timeout": each["timeoutSeconds"], "trust_env": False}
+                assert httpx2.get(url + each["httpGet"]["path"], **asked).is_success
+            assert httpx2.get(f"{url}/metrics", trust_env=False).status_code == 401
+            with prometheus(tmp_path, [], jobs=[scrape_job(resources, url)]) as server:
+                wait_for_result(server, "up == 1", bool)
+                wait_for_result(server, "sum(vllm_fleet_replicas) == 1", bool)
+
+
+def with_sign_in(text: str) -> str:
+    """Return the options with mode oidc and the token, which are comments."""
+    text = re.sub(r"^  # (?= *(?:-|\w+:))", "  ", text, flags=re.MULTILINE)
+    lines = text.replace("sha256: ...", f"sha256: {sha256(TOKEN.encode()).hexdigest()}").splitlines()
+    return "\n".join(line for line in lines if "allow_anonymous" not in line)
+
+
+def scrape_job(resources: dict[str, dict[str, Any]], url: str) -> dict[str, Any]:
+    """Return the job that the Prometheus Operator writes, each second: its target is the pod behind the Service."""
+    monitor = yaml.safe_load((FOLDER / "servicemonitor.yaml").read_text())["spec"]
+    service, (container,) = resources["Service"], resources["Deployment"]["spec"]["template"]["spec"]["containers"]
+    assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    (endpoint,), (port,) = monitor["endpoints"], service["spec"]["ports"]
+    assert endpoint["port"] == port["name"]
+    assert {"name": port["targetPort"], "containerPort": PORT} in container["ports"]
+    named = endpoint["authorization"]["credentials"]
+    created = re.findall(r"secret generic -n llm-d (\S+) --from-literal=(\w+)=", docs_page("deployment"))
+    assert created == [(named["name"], named["key"])]
+    return {
+        "job_name": "serviceMonitor/vllm-fleet-dashboard",
+        "metrics_path": endpoint["path"],
+        "authorization": {"type": endpoint["authorization"]["type"], "credentials": TOKEN},
+        "static_configs": [{"targets": [url.removeprefix("http://")]}],
+    }
+
+
 def test_the_sign_in_of_the_config_map_can_be_switched_on(resources: dict[str, dict[str, Any]], tmp_path: Path) -> None:
-    text = re.sub(r"^  # (?= *(?:-|\w+:))", "  ", resources["ConfigMap"]["data"]["fleet.yaml"], flags=re.MULTILINE)
-    lines = text.replace("sha256: ...", f"sha256: {'0' * 64}").splitlines()
-    (tmp_path / "fleet.yaml").write_text("\n".join(line for line in lines if "allow_anonymous" not in line))
+    (tmp_path / "fleet.yaml").write_text(with_sign_in(resources["ConfigMap"]["data"]["fleet.yaml"]))
     access = load_options(tmp_path / "fleet.yaml").access
 
     assert (access.mode, access.oidc is not None, [each.name for each in access.tokens]) == (

@@ -21,17 +21,24 @@ def prometheus(
 
     Files that jobs name are in `folder`.
     """
-    program = shutil.which("prometheus")
-    assert program, "prometheus is missing: tests/tools/install installs it"
     (folder / "targets.json").write_text(json.dumps(list(groups)))
     job = {"job_name": "vllm", "file_sd_configs": [{"files": [str(folder / "targets.json")]}]}
     options = {"global": {"scrape_interval": interval}, "scrape_configs": [job, *jobs]}
     (folder / "prometheus.yml").write_text(json.dumps(options))  # JSON is YAML
+    with prometheus_on(folder / "prometheus.yml") as url:
+        yield url
+
+
+@contextmanager
+def prometheus_on(file: Path) -> Iterator[str]:
+    """Start Prometheus with a configuration file, and with its data beside that; yield the server's URL."""
+    program = shutil.which("prometheus")
+    assert program, "prometheus is missing: tests/tools/install installs it"
     port = free_port()
     command = [
         program,
-        f"--config.file={folder / 'prometheus.yml'}",
-        f"--storage.tsdb.path={folder / 'data'}",
+        f"--config.file={file}",
+        f"--storage.tsdb.path={file.parent / 'data'}",
         f"--web.listen-address=127.0.0.1:{port}",
         "--log.level=error",
     ]
