@@ -6,6 +6,7 @@ import subprocess
 import sys
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -131,7 +132,7 @@ def _install(folder: Path) -> None:
 
 
 def _start(folder: Path) -> None:
-    as_user = {"user": USER, "group": USER, "extra_groups": []} if os.getuid() == 0 else {}
+    as_user: dict[str, Any] = {"user": USER, "group": USER, "extra_groups": []} if os.getuid() == 0 else {}
     with running(folder, **as_user) as url:
         assert [httpx2.get(url + path).status_code for path in ("/livez", "/readyz", "/")] == [200, 200, 200]
         wait_for(lambda: "vllm_fleet_history_last_recorded_timestamp_seconds " in httpx2.get(f"{url}/metrics").text)
