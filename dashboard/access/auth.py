@@ -27,7 +27,7 @@ from dashboard.store.sign_ins import MemorySignIns, SignIn, SignIns
 
 log = logging.getLogger(__name__)
 
-START = "/"  # where a browser is sent after it signed out
+START = "../"  # where a browser is sent after it signed out, also under server.baseUrlPath
 SEE_OTHER, UNAVAILABLE = 303, 503
 
 

@@ -21,7 +21,7 @@ from dashboard.access.attempts import MOST_FAILURES, FailureCounts
 from dashboard.access.auth import Auth
 from dashboard.access.keys import configured_keys
 from dashboard.access.page import NO_STORE, page
-from dashboard.access.routes import AUTH, READING, WEBSOCKET, needed
+from dashboard.access.routes import AUTH, READING, WEBSOCKET, needed, own_path
 from dashboard.access.signing_in import NEEDS_EXTRA, SEE_OTHER, SOMEBODY_ELSE, login_path
 from dashboard.access.visitor import VISITOR_HEADER, Means, NotSignedInError, Visitor, no_role
 from dashboard.config.access import AccessOptions, AccessRole
@@ -116,9 +116,10 @@ class Gate:
             await self._refuse(self._limited(found, request), scope, receive, send)
             return
         passed = _with_visitor(scope, found)
-        if scope["path"].startswith(AUTH):
+        if (path := own_path(scope["path"])).startswith(AUTH):
             # Without the app around it the router itself answers 404 and 405.
-            await self._auth_routes({name: value for name, value in passed.items() if name != "app"}, receive, send)
+            passed = {name: value for name, value in passed.items() if name != "app"} | {"path": path}
+            await self._auth_routes(passed, receive, send)
         elif scope["type"] == "websocket" and isinstance(found, Visitor):
             await self._watched(found, passed, receive, send)
         else:

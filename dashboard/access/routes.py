@@ -22,8 +22,7 @@ class RouteRole(NamedTuple):
     what: str
 
     def is_of(self, path: str, method: str) -> bool:
-        """Return whether a request is one of these; `server.baseUrlPath` may be before Streamlit's own paths."""
-        path = path[max(0, path.find(STREAMLIT)) :]
+        """Return whether a request is one of these."""
         is_path = path.startswith(self.pattern[:-1]) if self.pattern.endswith(ANY) else path == self.pattern
         return is_path and method in self.methods
 
@@ -47,7 +46,13 @@ TABLE = (
 OTHERS = AccessRole.ADMIN  # no route has other methods
 
 
+def own_path(path: str) -> str:
+    """Return a path without `server.baseUrlPath`, which may be before Streamlit's own paths and those of the gate."""
+    return path[max(0, path.find(STREAMLIT), path.find(AUTH)) :]
+
+
 def needed(path: str, method: str) -> AccessRole | None:
     """Return the lowest role for a request; None: it is open."""
-    found = next((each for each in TABLE if each.is_of(path, method)), None)
+    own = own_path(path)
+    found = next((each for each in TABLE if each.is_of(own, method)), None)
     return found.role if found is not None else OTHERS

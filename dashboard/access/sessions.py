@@ -96,12 +96,15 @@ class SessionStore:
         """Note that a visitor is active."""
         self._change(sign_in, active_at=self._clock())
 
-    def claim(self, sign_in: SignIn) -> bool:
-        """Return whether the groups of a sign-in are to be refreshed here; False where another request does it."""
-        now = self._clock()
-        is_ours = self._rows.claim(sign_in.id, sign_in.refreshed_at, now)
+    def claim(self, sign_in: SignIn, age: timedelta = timedelta()) -> bool:
+        """Return whether the groups of a sign-in are to be refreshed here; False where another request does it.
+
+        Until they are, they count as `age` old.
+        """
+        at = self._clock() - age
+        is_ours = self._rows.claim(sign_in.id, sign_in.refreshed_at, at)
         if is_ours:
-            self._remember(sign_in, refreshed_at=now)
+            self._remember(sign_in, refreshed_at=at)
         return is_ours
 
     def age(self, sign_in: SignIn) -> timedelta:

@@ -6,6 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
@@ -51,7 +52,7 @@ class OidcRoutes:
         self._auth = auth
         self._known: OpenIdProvider | None = None
         self._starts = FailureCounts(MOST_STARTS)
-        self._paused_until = 0.0  # while the database is gone
+        self._paused_until = 0.0  # while a request refreshes groups, and a minute after a failure
 
     def routes(self) -> list[Route]:
         return [Route(LOGIN, self._login), Route(CALLBACK, self._callback), Route(SIGNED_OUT, self._signed_out)]
@@ -149,35 +150,37 @@ class OidcRoutes:
     async def current(self, sign_in: SignIn) -> SignIn | None:
         """Return a sign-in with the groups of today; None where the provider has ended it.
 
-        One request refreshes them, those beside it go on with what is known. While the provider or the database is
-        gone, sign-ins go on as they are.
+        One request refreshes them, others go on with what is known. While the provider or the database is gone,
+        sign-ins go on as they are, and one request a minute tries again.
         """
         options, sessions = self._options().oidc, self._auth.sessions
         if options is None or time.monotonic() < self._paused_until:
             return sign_in
         if sessions.age(sign_in).total_seconds() < options.refresh_seconds:
             return sign_in
+        self._paused_until = time.monotonic() + RETRY_SECONDS
+        found: SignIn | None = sign_in
         try:
-            if not await run_in_threadpool(sessions.claim, sign_in):
-                return sign_in
-            return await self._refreshed(sign_in)
+            age = timedelta(seconds=options.refresh_seconds - RETRY_SECONDS)
+            if await run_in_threadpool(sessions.claim, sign_in, age):
+                found = await self._refreshed(sign_in)
+            self._paused_until = 0.0
         except (UnavailableError, HistoryError) as error:
             log.warning("the groups of %s are not refreshed: %s", sign_in.name, error)
-            self._paused_until = time.monotonic() + RETRY_SECONDS
-        return sign_in
+        return found
 
     async def _refreshed(self, sign_in: SignIn) -> SignIn | None:
         """Return a sign-in with new groups; None, and end it, where the provider has. Raise as its parts do."""
-        known, provider = self._unsealed(sign_in), self._provider()
+        known, sessions = self._unsealed(sign_in), self._auth.sessions
         if known is None or not known.refresh_token:
-            return sign_in
+            return await run_in_threadpool(sessions.refresh, sign_in, sign_in.groups, sign_in.sealed)
         try:
-            found = await provider.refresh(known)
+            found = await self._provider().refresh(known)
         except NotSignedInError as error:
-            await run_in_threadpool(self._auth.sessions.end, sign_in.id)
+            await run_in_threadpool(sessions.end, sign_in.id)
             audit.noted("sign_out", Visitor(sign_in.name, Means.OIDC, sign_in.groups), reason=str(error))
             return None
-        return await run_in_threadpool(self._auth.sessions.refresh, sign_in, found.groups, self._sealed(found))
+        return await run_in_threadpool(sessions.refresh, sign_in, found.groups, self._sealed(found))
 
     async def sign_out_url(self, sign_in: SignIn, request: Request) -> str:
         """Return where a browser goes on that signed out: the provider, or a page where that offers none."""

@@ -65,8 +65,9 @@ class Visitor:
 
     @property
     def author(self) -> str:
-        """Return the name on what the visitor saves; empty without a sign-in."""
-        return "" if self.means is Means.NOBODY else one_line(self.name)[:LONGEST_AUTHOR]
+        """Return the name on what the visitor saves; that of a token is no person's. Empty without a sign-in."""
+        name = f"{self.name} (token)" if self.means is Means.BEARER else self.name
+        return "" if self.means is Means.NOBODY else one_line(name)[:LONGEST_AUTHOR]
 
     def role(self, access: AccessOptions) -> AccessRole | None:
         """Return the role by today's options; None: nobody gets in without one."""

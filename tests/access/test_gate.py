@@ -111,6 +111,13 @@ def test_a_visitor_is_the_same_after_the_header() -> None:
     assert Visitor.from_header(visitor.to_header()) == visitor
 
 
+def test_a_token_is_another_author_than_a_person_of_its_name() -> None:
+    """Else whoever has the token could rename and undo what that person did."""
+    person, proxied = (Visitor("ann", means).author for means in (Means.OIDC, Means.PROXY))
+    assert (person, proxied) == ("ann", "ann"), "one person, whichever way the dashboard knows"
+    assert Visitor("ann", Means.BEARER).author == "ann (token)"
+
+
 def test_a_page_without_a_connection_has_no_role_even_where_everybody_has() -> None:
     assert UNKNOWN_VISITOR.role(AccessOptions.model_validate(PROXIED)) is None
 

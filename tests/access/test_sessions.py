@@ -302,9 +302,20 @@ def test_signing_out_ends_the_session_also_for_a_copy_of_the_cookie(rows: SignIn
         copied = client.cookies[COOKIE]
         answer = client.post("/auth/logout")
 
-        assert (answer.status_code, answer.headers["location"]) == (303, "/")
+        assert (answer.status_code, answer.headers["location"]) == (303, "../")
         assert COOKIE not in client.cookies
         assert client.get("/", headers={"cookie": f"{COOKIE}={copied}"}).status_code == 401
+
+
+def test_under_server_base_url_path_pages_renew_and_end_their_session() -> None:
+    """Streamlit's own routes are below it then, and so is what a page asks for."""
+    with browser() as client:
+        client.post("/auth/token", headers=bearer())
+        assert client.get("/dash/auth/session").json()["name"] == "ci"
+        assert client.post("/dash/auth/logout").headers["location"] == "../"
+        refused = client.get("/dash/auth/session")
+
+    assert (refused.status_code, refused.headers["X-Fleet-Access"]) == (401, "refused")
 
 
 def test_a_sign_in_replaces_the_session_before() -> None:

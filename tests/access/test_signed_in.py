@@ -66,6 +66,25 @@ def test_while_the_provider_is_down_visitors_go_on_and_new_ones_get_a_sentence(
     assert browser.get("/").status_code == 401, "the absolute end"
 
 
+def test_a_refresh_that_failed_is_tried_again_after_a_minute_and_by_one_request_only(
+    dashboard: Dashboard, openid: OpenIdServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    openid.control(accounts={"jan": {"groups": ["sre"]}, "kim": {"groups": ["sre"]}})
+    jan, kim = signed_in(dashboard, "jan"), signed_in(dashboard, "kim")
+    openid.control(accounts={"jan": {"groups": ["ml"]}})
+    dashboard.late += timedelta(seconds=901)
+    with monkeypatch.context() as without_secret:
+        without_secret.delenv("OIDC_SECRET")
+        for browser in (jan, kim, jan, kim):
+            assert visitor(browser).groups == {"sre"}
+    assert len([each for each in caplog.records if "are not refreshed" in each.message]) == 1
+
+    monkeypatch.setattr(dashboard.auth.oidc, "_paused_until", 0.0)  # the minute is over
+    assert visitor(jan).groups == {"sre"}, "not yet"
+    dashboard.late += timedelta(seconds=61)
+    assert visitor(jan).groups == {"ml"}, "long before the next 15 minutes"
+
+
 def only(dashboard: Dashboard) -> Any:
     (found,) = dashboard.auth.sessions._rows._by_id.values()  # type: ignore[attr-defined]
     return found
