@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import httpx2
@@ -20,10 +21,12 @@ import yaml
 from playwright.sync_api import expect
 
 from dashboard.web import launch
+from tests.access.openid import SECRET, openid_server
 from tests.browser import chromium, settle
 from tests.docs_pages import code_blocks, docs_page
+from tests.e2e.test_sign_in import sign_in
 from tests.serving import free_port, started, wait_for, wait_until_healthy
-from tests.sources.polling.hostile import Exchange, HostileServer
+from tests.sources.polling.hostile import CERTIFICATE, Exchange, HostileServer
 
 NAME, OTHER = "fleet.example.com", "other.example.com"
 USER = "ann@example.com"
@@ -31,6 +34,7 @@ GROUPS = {USER: "sre,ml", "bob@example.com": "ml", "eve@example.com": ""}  # at 
 COOKIE = "_oauth2_proxy"
 TOKEN = "fleet_0123456789"
 PATIENCE_SECONDS = 30
+SOCKET = "http://unix:/run/fleet/dashboard.sock:"  # in the blocks of nginx
 NGINX = """
 daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log;
 events {{}}
@@ -72,15 +76,22 @@ def oauth2_proxy() -> Iterator[int]:
 
 @contextmanager
 def nginx(folder: Path, upstream: str, sign_in: int) -> Iterator[int]:
-    """Start nginx with the server of the page, with other ports, and without TLS."""
+    """Start nginx with the server of the page that asks oauth2-proxy, with other ports, and without TLS."""
     server, port = block("nginx", "auth_request"), free_port()
     for ours, tested, times in (
         ("listen 443 ssl;", f"listen 127.0.0.1:{port};", 1),
-        ("http://unix:/run/fleet/dashboard.sock:", upstream, 2),
+        (SOCKET, upstream, 2),
         ("http://127.0.0.1:4180", f"http://127.0.0.1:{sign_in}", 2),
     ):
         assert server.count(ours) == times
         server = server.replace(ours, tested)
+    with nginx_of(folder, server, port):
+        yield port
+
+
+@contextmanager
+def nginx_of(folder: Path, server: str, port: int) -> Iterator[None]:
+    """Start nginx with a server, which listens on a port."""
     (folder / "nginx.conf").write_text(NGINX.format(folder=folder, server=server))
     program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
     assert program, "nginx is missing: tests/tools/install installs it"
@@ -90,12 +101,12 @@ def nginx(folder: Path, upstream: str, sign_in: int) -> Iterator[int]:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
         assert process.poll() is None, (folder / "error.log").read_text()
-        yield port
+        yield
 
 
 def options(**access: Any) -> str:
     """The options of the page, and a token."""
-    found = yaml.safe_load(block("yaml", "trusted_proxies: [unix]"))
+    found = yaml.safe_load(block("yaml", "mode: proxy\n  trusted_proxies: [unix]"))
     found["access"] |= {
         "tokens": [{"name": "ci", "role": "viewer", "sha256": sha256(TOKEN.encode()).hexdigest()}],
         **access,
@@ -114,13 +125,13 @@ def dashboard(folder: Path, text: str) -> Iterator[int]:
 
 
 @contextmanager
-def dashboard_on_socket(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Start the command of the page, with other folders; yield the upstream of nginx."""
-    (folder / "fleet.yaml").write_text(options())
+def dashboard_on_socket(folder: Path, text: str, **environment: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Start the command of the page with these options, in other folders; yield the upstream of nginx."""
+    (folder / "fleet.yaml").write_text(text)
     (line,) = re.findall("^ExecStart=(.+)$", block("ini", "ExecStart"), re.MULTILINE)
     python, *arguments = line.replace("/etc/fleet", str(folder)).replace("/run/fleet", str(folder)).split()
     assert python.endswith("/python")
-    with started([sys.executable, *arguments]) as process:
+    with started([sys.executable, *arguments], environment=environment) as process:
         wait_for((folder / "dashboard.sock").exists)
         yield f"http://unix:{folder}/dashboard.sock:", process
     assert not (folder / "dashboard.sock").exists()
@@ -150,7 +161,7 @@ def test_the_proxy_of_the_docs_signs_in_serves_the_page_and_refuses_other_names(
     sentence = f"Host {NAME} is not allowed. If {NAME} is a name of this dashboard, {option}."
     assert sentence in " ".join(docs_page("deployment").split())
     with (
-        dashboard_on_socket(tmp_path) as (upstream, process),
+        dashboard_on_socket(tmp_path, options()) as (upstream, process),
         oauth2_proxy() as sign_in,
         nginx(tmp_path, upstream, sign_in) as port,
         chromium(f"--host-resolver-rules=MAP {NAME} 127.0.0.1") as browser,
@@ -195,8 +206,41 @@ def test_only_what_the_proxy_says_counts(tmp_path: Path) -> None:
         }
         untrusted = session(direct, forged, peer="127.0.0.2")
         assert untrusted.status_code == 401
-        assert "127.0.0.2 is not in access.trusted_proxies" in untrusted.json()["detail"]
+        assert untrusted.json()["detail"].startswith("Unauthorized: sign in at the proxy.")
         program, document = {"Authorization": f"Bearer {TOKEN}"}, "/api/v1/fleet"
         assert session(proxy, {**program, **forged}, path=document).status_code == 200
         assert session(proxy, forged, path=document).status_code == 401
         assert session(proxy, {**forged, "Cookie": f"{COOKIE}={USER}"}, path="/metrics").status_code == 401
+
+
+@pytest.mark.long
+@pytest.mark.browser
+def test_the_openid_example_signs_in_over_https_behind_its_nginx(tmp_path: Path) -> None:
+    port, own = free_port(), block("yaml", "mode: oidc")
+    url = f"https://{NAME}:{port}"
+    server = block("nginx", "imports\n    }\n}")
+    certificate = f"ssl_certificate {CERTIFICATE}; ssl_certificate_key {CERTIFICATE};"
+    with (
+        openid_server(url) as provider,
+        dashboard_on_socket(
+            tmp_path,
+            own.replace("https://login.example.com", provider.url).replace(f"https://{NAME}", url),
+            OIDC_SECRET=SECRET,
+            SESSION_KEYS=token_hex(32),
+        ) as (upstream, _),
+        nginx_of(
+            tmp_path,
+            server.replace("listen 443 ssl;", f"listen 127.0.0.1:{port} ssl; {certificate}").replace(SOCKET, upstream),
+            port,
+        ),
+        chromium(f"--host-resolver-rules=MAP {NAME} 127.0.0.1", "--ignore-certificate-errors") as browser,
+    ):
+        provider.control(accounts={"ann": {"groups": ["sre"]}})
+        page = browser.new_page()
+        page.goto(f"{url}/findings?search=rt")
+        assert page.url.startswith(provider.url)
+        sign_in(page, "ann")
+        settle(page)
+        assert page.url == f"{url}/findings?search=rt"
+        cookies = {each["name"]: each["secure"] for each in page.context.cookies(url)}
+        assert cookies["__Host-fleet_session"] is True
