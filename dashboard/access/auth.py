@@ -51,6 +51,7 @@ class Auth:
             Route(f"{AUTH}session", self._session, methods=["GET"]),
             Route(f"{AUTH}token", self._token, methods=["POST"]),
             Route(f"{AUTH}logout", self._logout, methods=["POST"]),
+            Route(f"{AUTH}revoke", self._revoke, methods=["POST"]),
             *self.oidc.routes(),
         ]
 
@@ -150,6 +151,16 @@ class Auth:
             by = Visitor(sign_in.name, Means(sign_in.means), sign_in.groups, client=self.client(request))
             audit.noted("sign_out", by)
         return response
+
+    def _revoke(self, request: Request) -> Response:
+        """End all sessions of a name; only admins pass the gate. It runs in a thread."""
+        visitor, name = Visitor.from_header(request.headers[VISITOR_HEADER]), request.query_params.get("name", "")
+        try:
+            with audit.performed("revoke", visitor, name=name) as details:
+                details["ended"] = self.sessions.end_all(name)
+        except HistoryError as error:
+            return JSONResponse({"detail": str(error)}, UNAVAILABLE)
+        return JSONResponse({"ended": details["ended"]})
 
     async def _session(self, request: Request) -> Response:
         """Answer who the visitor is, and renew the cookie; pages ask regularly."""

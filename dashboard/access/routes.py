@@ -35,6 +35,7 @@ TABLE = (
     RouteRole("/auth/callback", READING, None, "sign-in: back from the OpenID provider"),
     RouteRole("/auth/signed-out", READING, None, "a page after sign-out"),
     RouteRole("/auth/logout", frozenset({"POST"}), None, "sign-out"),
+    RouteRole("/auth/revoke", frozenset({"POST"}), AccessRole.ADMIN, "end all sessions of somebody"),
     RouteRole("/auth/session", READING, AccessRole.VIEWER, "name, role and end of the session"),
     RouteRole("/metrics", READING, AccessRole.VIEWER, "metrics of Prometheus"),
     RouteRole("/api/*", READING, AccessRole.VIEWER, "JSON documents"),

@@ -118,9 +118,16 @@ class SessionStore:
     def end(self, key: str) -> None:
         """End a sign-in, for all dashboards that share the database."""
         try:
-            self._rows.delete(key)
+            self._rows.delete("id", key)
         finally:
             self._keep(key, None)
+
+    def end_all(self, name: str) -> int:
+        """End the sign-ins of somebody, for all dashboards that share the database; return how many."""
+        ended = self._rows.delete("name", name)
+        with self._lock:
+            self._cached.clear()
+        return ended
 
     def _change(self, sign_in: SignIn, **changes: object) -> SignIn:
         self._rows.update(sign_in.id, **changes)

@@ -34,6 +34,7 @@ ACTIONS: Mapping[str, AccessRole] = {
     "undo_of_another": AccessRole.ADMIN,
     "delete": AccessRole.ADMIN,
     "import": AccessRole.ADMIN,
+    "revoke": AccessRole.ADMIN,
 }
 
 

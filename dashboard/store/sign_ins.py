@@ -48,8 +48,8 @@ class SignIns(Protocol):
     def claim(self, key: str, refreshed_at: datetime, now: datetime) -> bool:
         """Set when a sign-in was refreshed, unless that has changed; return whether it was set."""
 
-    def delete(self, key: str) -> None:
-        """Forget a sign-in, if it is there."""
+    def delete(self, field: str, value: str) -> int:
+        """Forget the sign-ins with the value of a field, such as `id` or `name`; return how many."""
 
 
 class MemorySignIns:
@@ -85,9 +85,12 @@ class MemorySignIns:
             self._by_id[key] = replace(known, refreshed_at=now)
             return True
 
-    def delete(self, key: str) -> None:
+    def delete(self, field: str, value: str) -> int:
         with self._lock:
-            self._by_id.pop(key, None)
+            found = [key for key, each in self._by_id.items() if getattr(each, field) == value]
+            for key in found:
+                del self._by_id[key]
+        return len(found)
 
 
 def configured_sign_ins(options: Options) -> SignIns:

@@ -1,5 +1,6 @@
 """Sign-in sessions: the cookie of a browser, how long it is valid, and where sessions are kept."""
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -114,6 +115,29 @@ def test_a_session_that_ended_is_gone_for_every_dashboard_of_the_database(
     one.end(begun.id)
 
     assert (one.find(begun.id), other.find(begun.id)) == (None, None)
+
+
+def test_all_sessions_of_somebody_end_at_once_for_every_dashboard_of_the_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A lost laptop: whoever has it must be out, and others stay."""
+    monkeypatch.setattr(sessions, "CACHE_SECONDS", 0.0)
+    rows = configured_sign_ins(options(tmp_path))
+    known, other = (SessionStore(configured_sign_ins(options(tmp_path)), SessionOptions) for _ in range(2))
+    with browser(rows, tokens=[entry("admin"), {**entry("viewer", "another"), "name": "bob"}]) as client:
+        lost = [known.begin("ann", Means.OIDC), known.begin("ann", Means.OIDC)]
+        assert other.find(lost[0].id) == lost[0]
+        client.post("/auth/token", headers=bearer())
+        kept = client.cookies[COOKIE]
+        assert client.post("/auth/revoke?name=ann", headers=bearer("another")).status_code == 403
+        answer = client.post("/auth/revoke?name=ann", headers=bearer())
+
+        assert answer.json() == {"ended": 2}
+        assert client.post("/auth/revoke", headers=bearer()).json() == {"ended": 0}
+        assert client.get("/", headers={"cookie": f"{COOKIE}={kept}"}).status_code == 200
+    assert [each.find(sign_in.id) for each in (known, other) for sign_in in lost] == [None] * 4
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines() if '"revoke"' in line]
+    assert [(each["visitor"], each["name"], each["ended"]) for each in lines if each["ended"]] == [("ci", "ann", 2)]
 
 
 def test_an_ended_session_does_not_come_back_with_a_late_refresh(rows: SignIns) -> None:

@@ -52,10 +52,10 @@ class DatabaseSignIns:
         with self._database().maintained() as connection, connection.begin():
             return connection.execute(update(session).where(is_same).values(refreshed_at=now)).rowcount == 1
 
-    def delete(self, key: str) -> None:
-        """Forget a sign-in, if it is there."""
+    def delete(self, field: str, value: str) -> int:
+        """Forget the sign-ins with the value of a field, such as `id` or `name`; return how many."""
         with self._database().maintained() as connection, connection.begin():
-            connection.execute(delete(session).where(session.c.id == key))
+            return connection.execute(delete(session).where(session.c[field] == value)).rowcount
 
 
 def _columns(fields: dict[str, Any]) -> dict[str, Any]:
