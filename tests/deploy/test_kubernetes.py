@@ -216,8 +216,10 @@ def test_a_resource_of_the_operator_has_only_its_fields(name: str, field: str) -
         jsonschema.validate(resource, schema)
 
 
-def test_service_and_policy_select_the_pod(resources: dict[str, dict[str, Any]]) -> None:
+def test_service_and_policy_select_the_pod_and_its_port(resources: dict[str, dict[str, Any]]) -> None:
     labels = resources["Deployment"]["spec"]["template"]["metadata"]["labels"]
 
     assert resources["Service"]["spec"]["selector"] == labels
     assert resources["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"] == labels
+    ((allowed,),) = (each["ports"] for each in resources["NetworkPolicy"]["spec"]["ingress"])
+    assert allowed == {"port": PORT, "protocol": "TCP"}

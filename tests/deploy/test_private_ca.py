@@ -12,6 +12,7 @@ import yaml
 
 from tests.docs_pages import code_blocks, docs_page
 from tests.serving import ROOT, free_port, started, wait_for
+from tests.sources.prometheus_server import prometheus, wait_for_result
 
 TOKEN = "fleet_of_a_private_ca"
 NEW = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
@@ -55,6 +56,15 @@ def test_commands_trust_the_ca_of_the_docs_and_no_other(tmp_path: Path, monkeypa
         assert said(*check) == f"exit 2: The certificate of localhost:{port} {NOT_TRUSTED}\n"
         monkeypatch.setenv("SSL_CERT_FILE", ca)
         assert said(*check).startswith("exit 2: The history has no poll at ")
+        job = {
+            "job_name": "dashboard",
+            "authorization": {"credentials": TOKEN},
+            "static_configs": [{"targets": [f"localhost:{port}"]}],
+            "scheme": "https",
+            "tls_config": {"ca_file": "ca.pem"},
+        }
+        with prometheus(tmp_path, [], jobs=[job]) as server:
+            wait_for_result(server, "up == 1", bool)
         picture = ["screenshot", url, "-o", f"{tmp_path}/picture.png"]
         assert "unable to verify the first certificate" in said(*picture)
         monkeypatch.setenv("NODE_EXTRA_CA_CERTS", ca)
