@@ -36,6 +36,25 @@ CORE = {
 }
 
 
+def _is_core(path: Path) -> bool:
+    return re.split("[_.]", path.relative_to(TESTS).parts[0].removeprefix("test_"))[0] in CORE
+
+
+@cache
+def _has_uncovered(path: Path) -> bool:
+    """Return whether tests of a file run without coverage."""
+    return not _is_core(path) or bool(re.search("hypothesis|no_cover", path.read_text()))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the files of the other run of `make test`: each of its processes imports all files."""
+    selected: str = config.option.markexpr
+    if "no_cover" not in selected or not collection_path.name.startswith("test_"):
+        return None
+    is_here = _is_core(collection_path) if "not no_cover" in selected else _has_uncovered(collection_path)
+    return None if is_here else True
+
+
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects by mark
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests outside of the core and Hypothesis tests `no_cover`: tracing doubles the time of a test.
@@ -43,9 +62,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     `make test` runs those separately.
     """
     for item in items:
-        subject = re.split("[_.]", item.path.relative_to(TESTS).parts[0].removeprefix("test_"))[0]
-        if subject not in CORE or getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+        if not _is_core(item.path) or getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("no_cover")
+            assert _has_uncovered(item.path), f"{item.path} has to import hypothesis itself"
 
 
 @pytest.fixture(scope="session", autouse=True)
