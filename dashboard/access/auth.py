@@ -133,12 +133,14 @@ class Auth:
         return response
 
     async def _logout(self, request: Request) -> Response:
-        """End the session; the browser goes on at the provider, which signs it out too, else at the first page."""
+        """End the session; the browser goes on at the provider or proxy, which signs it out too, else at START."""
         goes_to = START
         try:
             sign_in = await self.sign_in(request)
             if sign_in is not None and sign_in.means == Means.OIDC:
                 goes_to = await self.oidc.sign_out_url(sign_in, request)
+            elif sign_in is None and self._options().mode == "proxy":
+                goes_to = self._options().proxy.sign_out_url or START
             response: Response = RedirectResponse(START, SEE_OTHER)
             if "application/json" in request.headers.get("accept", ""):
                 response = JSONResponse({"next": goes_to})
@@ -146,7 +148,8 @@ class Auth:
                 response = page("Signed out", "The provider signs out, too.", 200, go_to=goes_to)
             await self.end(request, response)
         except HistoryError as error:
-            return JSONResponse({"detail": f"Not signed out: {error}"}, UNAVAILABLE)
+            log.warning("a session does not end: %s", error)
+            return page("Not signed out", "Sessions cannot be read. Try again later.", UNAVAILABLE)
         if sign_in is not None:
             by = Visitor(sign_in.name, Means(sign_in.means), sign_in.groups, client=self.client(request))
             audit.noted("sign_out", by)

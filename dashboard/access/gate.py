@@ -20,7 +20,7 @@ from dashboard.access import audit, proxy, tokens
 from dashboard.access.attempts import MOST_FAILURES, FailureCounts
 from dashboard.access.auth import Auth
 from dashboard.access.keys import configured_keys
-from dashboard.access.page import NO_STORE, page
+from dashboard.access.page import NO_STORE, PageLink, page
 from dashboard.access.routes import AUTH, READING, WEBSOCKET, needed, own_path
 from dashboard.access.signing_in import NEEDS_EXTRA, SEE_OTHER, SOMEBODY_ELSE, login_path
 from dashboard.access.visitor import VISITOR_HEADER, Means, NotSignedInError, Visitor, no_role
@@ -186,7 +186,7 @@ class Gate:
         return refused._replace(status=TOO_MANY, detail=detail, retry_seconds=seconds)
 
     async def _refuse(self, refused: Refusal, scope: Scope, receive: Receive, send: Send) -> None:
-        response = _response(refused, HTTPConnection(scope), has_sign_in=self._options().mode == "oidc")
+        response = _response(refused, HTTPConnection(scope), self._options())
         if scope["type"] == "http":
             await response(scope, receive, send)
         else:
@@ -247,9 +247,9 @@ def _with_visitor(scope: Scope, visitor: Visitor | None) -> Scope:
     return {**scope, "headers": headers}
 
 
-def _response(refused: Refusal, request: HTTPConnection, *, has_sign_in: bool) -> Response:
+def _response(refused: Refusal, request: HTTPConnection, access: AccessOptions) -> Response:
     """Return the answer to a refused request: a page for a browser that asks for one, else JSON."""
-    is_signed_out = has_sign_in and refused.status == UNAUTHORIZED and not refused.is_guess
+    is_signed_out = access.mode == "oidc" and refused.status == UNAUTHORIZED and not refused.is_guess
     extra = {**NO_STORE, REFUSED_HEADER: "signed-out" if is_signed_out else "refused"}
     if refused.status == UNAUTHORIZED:
         extra["WWW-Authenticate"] = "Bearer"
@@ -259,8 +259,10 @@ def _response(refused: Refusal, request: HTTPConnection, *, has_sign_in: bool) -
         if is_signed_out:
             return RedirectResponse(login_path(request), SEE_OTHER, NO_STORE)
         title, _, rest = refused.detail.partition(": ")
-        link = SOMEBODY_ELSE if has_sign_in and refused.status == FORBIDDEN else None
-        return page(title, f"{rest[:1].upper()}{rest[1:]}", refused.status, link, headers=extra)
+        out = access.proxy.sign_out_url if access.mode == "proxy" else None
+        link = SOMEBODY_ELSE if access.mode == "oidc" else PageLink("Sign out", out) if out else None
+        shown = link if refused.status == FORBIDDEN else None
+        return page(title, f"{rest[:1].upper()}{rest[1:]}", refused.status, shown, headers=extra)
     is_new = refused.status == UNAUTHORIZED and not refused.is_guess
     hint = f" Programs {HOW_BY_PROGRAM}." if is_new else ""
     return JSONResponse({"detail": f"{refused.detail}{hint}"}, refused.status, extra)

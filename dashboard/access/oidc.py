@@ -151,7 +151,7 @@ class OpenIdProvider:
 
         Raise UnavailableError.
         """
-        endpoint = (await self._discover()).get(END_SESSION)
+        endpoint = (await self._discover(again=True)).get(END_SESSION)  # as above
         if not endpoint:
             return ""
         hint = {"id_token_hint": id_token} if id_token else {}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOGIN, CALLBACK, SIGNED_OUT = f"{AUTH}login", f"{AUTH}callback", f"{AUTH}signed-out"
-NEXT, AGAIN = "next", "again"  # parameters of LOGIN
+NEXT, AGAIN, AWAY = "next", "again", "away"  # parameters; AWAY: the provider did not answer
 START = "/"
 SEE_OTHER, BAD_REQUEST, FORBIDDEN, NOT_FOUND, TOO_MANY, UNAVAILABLE = 303, 400, 403, 404, 429, 503
 COOKIE, PURPOSE = "fleet_sign_in_", "sign-in"
@@ -145,7 +145,8 @@ class OidcRoutes:
     async def _signed_out(self, request: Request) -> Response:
         """Answer where browsers go after sign-out; an open page that has no session anymore sends its own path."""
         link = SIGN_IN._replace(path=f"{LOGIN}?{urlencode({NEXT: request.query_params.get(NEXT, START)})}")
-        return page("Signed out", "Close the browser if others use it.", 200, link)
+        here = "The provider did not answer: you may be signed in there. " if AWAY in request.query_params else ""
+        return page("Signed out", f"{here}Close the browser if others use it.", 200, link)
 
     async def current(self, sign_in: SignIn) -> SignIn | None:
         """Return a sign-in with the groups of today; None where the provider has ended it.
@@ -189,7 +190,7 @@ class OidcRoutes:
             back = self._url(request, SIGNED_OUT)
             return await self._provider().sign_out_url(known.id_token if known else "", back) or SIGNED_OUT
         except UnavailableError:
-            return SIGNED_OUT
+            return f"{SIGNED_OUT}?{AWAY}=1"
 
     def _sealed(self, found: "Identity") -> bytes:
         return self._auth.keys.seal(json.dumps([found.issuer, found.subject, found.refresh_token, found.id_token]))

@@ -119,6 +119,7 @@ class ProxyOptions(Part):
 
     user_header: Header = "x-forwarded-user"
     groups_header: Header = "x-forwarded-groups"
+    sign_out_url: Annotated[str, Field(pattern=r"^(https?:/)?/[!-.0-\[\]-~][!-~]*$")] | None = None
     jwt: JwtOptions | None = None
 
 

@@ -252,13 +252,14 @@ def visitor_html(visitor: Visitor, role: AccessRole | None) -> str:
 
 def draw_gear(page: str, sides: Sides | None) -> None:
     """Draw who signed in, then the button and its popover: sign-out, Status, Help, pause of a live page, theme."""
-    visitor = sessions.visitor()
+    visitor, options = sessions.visitor(), service.options()
+    by_proxy = options.access.proxy.sign_out_url if options and visitor.means is Means.PROXY else None
     if signed_in := visitor_html(visitor, sessions.role()):
         st.html(signed_in)
     is_live = sides is None or sides.is_live
     with st.popover("Status and help", width="content", key="gear"):
         if signed_in:
-            st.html(f'<div class="signed-in">{signed_in}{SIGN_OUT if visitor.session else ""}</div>')
+            st.html(f'<div class="signed-in">{signed_in}{SIGN_OUT if visitor.session or by_proxy else ""}</div>')
         shown = [
             markup.link(links.to(pages.STATUS), "Status"),
             markup.link(links.to(pages.HELP, about=page or "overview"), "Help on this page"),

@@ -7,6 +7,7 @@ import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -222,6 +223,23 @@ def test_visitors_get_one_plain_sentence_and_the_log_why_and_which_request(
     assert (line["result"], line["means"], line["client"]) == ("refused", "proxy", peer)
     assert line["reason"].startswith(reason)
     assert line["request"] == "GET /api/v1/fleet"
+
+
+def test_sign_out_leads_to_the_proxy_and_so_does_the_page_of_who_has_no_role() -> None:
+    out = {**ACCESS.model_dump(), "proxy": {"sign_out_url": "/oauth2/sign_out"}, "roles": {"admin": ["sre"]}}
+    app = Gate(Starlette(), lambda: AccessOptions.model_validate(out), "0.0.0.0")
+    browser = TestClient(app, client=(PROXY, 1), headers={USER[0]: USER[1], "accept": "text/html"})
+
+    refused = browser.get("/")
+    assert refused.status_code == 403
+    assert '<a href="/oauth2/sign_out">Sign out</a>' in refused.text
+    assert 'content="0;url=/oauth2/sign_out"' in browser.post("/auth/logout").text
+
+
+@pytest.mark.parametrize("url", ["//evil.com", "/\\evil.com", "javascript:x", "oauth2/sign_out", "https://", "/ x", ""])
+def test_what_is_no_place_to_sign_out_is_a_mistake(url: str) -> None:
+    with pytest.raises(ValidationError, match="sign_out_url"):
+        AccessOptions.model_validate({**ACCESS.model_dump(), "proxy": {"sign_out_url": url}})
 
 
 def test_an_open_websocket_is_closed_after_a_while_so_that_the_proxy_checks_its_sign_in_again(

@@ -9,10 +9,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from dashboard.access import oidc
 from dashboard.access.sessions import COOKIE
 from dashboard.store.sign_ins import MemorySignIns
 from tests.access.oidc_dashboard import HTML, Dashboard, session, signed_in, told, visitor
-from tests.access.openid import DASHBOARD, OpenIdServer
+from tests.access.openid import DASHBOARD, OpenIdServer, openid_server
 from tests.serving import free_port
 
 
@@ -124,6 +125,24 @@ def test_sign_out_ends_the_session_here_and_at_the_provider(dashboard: Dashboard
     for each in (browser, thief):
         assert each.get("/").status_code == 401
     assert told(browser.get("/auth/signed-out")) == "Close the browser if others use it."
+
+
+def test_sign_out_while_the_provider_is_away_ends_the_session_and_says_what_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The browser would show its own page of errors, at the address of the provider."""
+    monkeypatch.setattr(oidc, "REREAD_SECONDS", 0.0)
+    with openid_server(DASHBOARD) as provider:
+        provider.control(accounts={"ann": {"groups": ["sre"]}})
+        dashboard = Dashboard(provider.url)
+        browser = signed_in(dashboard)
+    out = browser.post("/auth/logout", headers=HTML)
+
+    assert browser.get("/").status_code == 401
+    assert dashboard.auth.sessions._rows._by_id == {}  # type: ignore[attr-defined]
+    (url,) = re.findall('content="0;url=([^"]+)"', out.text)
+    left = "The provider did not answer: you may be signed in there. Close the browser if others use it."
+    assert told(browser.get(url)) == left
 
 
 def test_scripts_that_sign_out_get_the_next_url(dashboard: Dashboard, openid: OpenIdServer) -> None:

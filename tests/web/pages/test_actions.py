@@ -15,7 +15,8 @@ from dashboard import service
 from dashboard.access import audit
 from dashboard.access.visitor import Means, Visitor
 from dashboard.analysis.assembly import Fleet
-from dashboard.config.access import AccessRole
+from dashboard.config import Options
+from dashboard.config.access import AccessOptions, AccessRole
 from dashboard.config.rules import load_suppressions
 from dashboard.fleet import Note
 from dashboard.store.history.audit import AuditEntry, AuditTable
@@ -354,6 +355,10 @@ def test_the_header_has_name_and_role_and_sign_out_where_there_is_a_session(monk
     assert "(editor)</span>" in page
     assert "<script" not in page
     assert "Sign out" not in page, "the session is that of the proxy"
+    access = AccessOptions.model_validate({"proxy": {"sign_out_url": "/oauth2/sign_out"}})
+    with monkeypatch.context() as configured:
+        configured.setattr(service, "options", lambda: Options(access=access))
+        assert '<form method="post" action="./auth/logout">' in html(visit()), "it leads to the proxy"
 
     monkeypatch.setattr(sessions, "outside", replace(by_proxy, session="0" * 32))
     assert '<form method="post" action="./auth/logout">' in html(visit())
