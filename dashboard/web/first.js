@@ -38,11 +38,27 @@
   // Renews the cookie of the session. Where that ended, the page leaves for one that says so: to sign in by itself would
   // undo a sign-out in another tab. Where the role is gone, or a proxy asks for a sign-in, it is loaded again. While the
   // server is down, Streamlit waits for it.
-  const SESSION_SECONDS = 30;
-  setInterval(async () => {
-    const answer = await fetch(home + "auth/session", { cache: "no-store", redirect: "manual" }).catch(() => null);
+  const SESSION_SECONDS = 30, ASK_SECONDS = 5;
+  let isLeaving = false;
+  const ask = async () => {
+    const how = { cache: "no-store", redirect: "manual", signal: AbortSignal.timeout(1000 * ASK_SECONDS) };
+    const answer = await fetch(home + "auth/session", how).catch(() => null);
+    if (isLeaving) return;
     const here = encodeURIComponent(location.pathname + location.search);
+    isLeaving = [401, 403].includes(answer?.status) || answer?.type === "opaqueredirect";
     if (answer?.headers.get("X-Fleet-Access") === "signed-out") location.replace(`${home}auth/signed-out?next=${here}`);
-    else if ([401, 403].includes(answer?.status) || answer?.type === "opaqueredirect") location.reload();
-  }, 1000 * SESSION_SECONDS);
+    else if (isLeaving) location.reload();
+    else delete document.body.dataset.asking;
+  };
+  setInterval(ask, 1000 * SESSION_SECONDS);
+  // The websocket ends with the session. Until the answer look.css hides Streamlit's dialog on a lost connection.
+  window.WebSocket = class extends WebSocket {
+    constructor(...parts) {
+      super(...parts);
+      this.addEventListener("close", () => {
+        document.body.dataset.asking = "true";
+        ask();
+      });
+    }
+  };
 })();

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, WebSocketRoute, expect
 
 from dashboard.web import launch
 from tests.access.openid import CLIENT, SECRET, OpenIdServer, openid_server
@@ -22,6 +22,16 @@ access:
   mode: oidc
   oidc: {{issuer: {issuer}, client_id: {client}, client_secret_env: OIDC_SECRET}}
   roles: {{admin: [sre], viewer: [{viewers}]}}
+"""
+
+# Reports each dialog that is ever visible.
+WATCH_DIALOGS = """
+const look = () => {
+  const dialog = document.querySelector("[data-testid=stDialog]");
+  if (dialog && getComputedStyle(dialog).visibility !== "hidden") dialogShown(dialog.textContent);
+  requestAnimationFrame(look);
+};
+look();
 """
 
 
@@ -83,19 +93,39 @@ def test_a_page_asks_for_a_sign_in_opens_and_closes_with_sign_out(page: Page, se
 
 
 def test_a_sign_out_in_one_tab_is_not_undone_by_another(page: Page, served: Served) -> None:
+    """The other one leaves as soon as its websocket ends, without Streamlit's dialog on a lost connection."""
+    sockets: list[WebSocketRoute] = []
+    page.route_web_socket("**/_stcore/stream", lambda opened: sockets.append(opened) or opened.connect_to_server())
+    dialogs: list[str] = []
+    page.expose_function("dialogShown", lambda said: dialogs.append(said))  # noqa: PLW0108  as below
+    page.add_init_script(WATCH_DIALOGS)
     page.goto(f"{served.url}/compare?pool=chat")
     sign_in(page, "ann")
     settle(page)
-    page.clock.install()
-    page.reload()
-    settle(page)
     page.request.post(f"{served.url}/auth/logout", headers={"origin": served.url, "accept": "application/json"})
-    page.clock.fast_forward(31_000)
+    slow: list[Route] = []  # Streamlit's dialog is there before the answer
+    page.route("**/auth/session", lambda asked: slow.append(asked))  # noqa: PLW0108  it keeps a mark there
+    sockets[-1].close(code=1008, reason="sign-in ended")
+    page.get_by_test_id("stDialog").wait_for(state="attached")
+    for each in slow:
+        each.continue_()
     expect(page.get_by_role("heading", name="Signed out")).to_be_visible()
+    assert dialogs == []
 
     page.get_by_role("link", name="Sign in").click()
     settle(page)
     assert page.url == f"{served.url}/compare?pool=chat", "the provider knows ann still"
+
+
+def test_while_the_server_is_gone_the_page_says_so(page: Page, served: Served) -> None:
+    page.goto(served.url)
+    sign_in(page, "ann")
+    settle(page)
+    page.route("**/auth/session", lambda asked: asked.abort())
+    page.route("**/_stcore/*", lambda asked: asked.abort())
+    page.route_web_socket("**/_stcore/stream", lambda opened: opened.close())
+    page.reload()
+    expect(page.get_by_role("dialog", name="Connection error")).to_be_visible()
 
 
 def sign_out(page: Page) -> None:
