@@ -13,7 +13,7 @@ UV := 0.13.9# resolves requirements.lock
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WAITING := 4# processes for tests of pages, processes and databases: they wait more than they compute
 PROGRAMS := PATH="$(abspath $(BIN)):$$PATH" tests/tools/install# that tests start; all of them, or those that are named
-PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile
+PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder
 WHOLLY_COVERED := vllm_fleet_provider/*,vllm_fleet_provider/shared/*,dashboard/vllm/*,dashboard/compare/*,dashboard/capacity/*,dashboard/rules/*
 BUILT := build *.egg-info vllm_fleet_provider/build vllm_fleet_provider/*.egg-info
 ARGS := --port $(PORT) --address $(ADDRESS)

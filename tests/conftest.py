@@ -4,6 +4,7 @@ import os
 import re
 import sqlite3
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -46,6 +47,11 @@ def _has_uncovered(path: Path) -> bool:
     return not _is_core(path) or bool(re.search("hypothesis|no_cover", path.read_text()))
 
 
+@cache
+def _waits(path: Path) -> bool:
+    return bool(re.search(r"mark\.browser|tests\.serving|subprocess", path.read_text()))
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out the files of the other run of `make test`: each of its processes imports all files."""
     selected: str = config.option.markexpr
@@ -59,8 +65,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests outside of the core and Hypothesis tests `no_cover`: tracing doubles the time of a test.
 
-    `make test` runs those separately.
+    `make test` runs those separately. Files that wait for programs come first, then those with the most tests: their
+    order is that in which processes get them, and few tests of a browser take longer than hundreds of others.
     """
+    tests_of = Counter(item.path for item in items)
+    items.sort(key=lambda item: (not _waits(item.path), -tests_of[item.path]))
     for item in items:
         if not _is_core(item.path) or getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("no_cover")
