@@ -112,3 +112,14 @@ def test_the_history_has_the_hit_rate_of_its_settings_every_five_minutes(past: _
 
 def test_without_prefix_cache_no_prompt_token_is_found(past: _Past) -> None:
     assert _hit_rate(past.polls, CACHE_OFF) == 0
+
+
+def test_what_traffic_shows_is_found_in_the_past_too(past: _Past) -> None:
+    assert past.polls[-1].polled_at is not None
+    end = past.polls[-1].polled_at
+    earlier = past.reader.fleet_at(end - timedelta(hours=1))
+    found = {(each.rule, earlier.names[key]): each for each in earlier.inspection.findings for key in each.replicas}
+    for place in (("EF-01", OTHER_BLOCKS), ("EF-01", CACHE_OFF), ("EF-02", "gemma-27b-07")):
+        sighting = earlier.sightings.findings[found[place].fingerprint]
+        assert sighting.since <= end - PAST + 2 * TICK  # as soon as a whole window was counted
+    assert not [each.rule for each in past.reader.events(end - timedelta(hours=1), end) if each.rule.startswith("EF")]
