@@ -193,12 +193,6 @@ def avoidable_tokens(effects: Iterable[Effect]) -> float | None:
     return sum(each for each in known if each is not None) if any(each is not None for each in known) else None
 
 
-def spread_of(fleet: Fleet, replicas: Iterable[str]) -> tuple[float, float] | None:
-    """Return the lowest and the highest hit rate of some replicas; None where none has enough traffic."""
-    rates = [rate for each in replicas if (rate := fleet.traffic_of([each]).hit_rate) is not None]
-    return (min(rates), max(rates)) if rates else None
-
-
 def dominant_of(fleet: Fleet, replicas: Collection[str]) -> tuple[str, float] | None:
     """Return the replica that decides the hit rate of these, and its share of their queried tokens; None without one.
 

@@ -12,7 +12,7 @@ from dashboard.capacity.sums import capacity_of
 from dashboard.fleet import ProbeResult, Replica, ReplicaState, Source, formatting
 from dashboard.fleet.formatting import count, iso, middle_cut, missing_word, one_line, setting_text
 from dashboard.fleet.pieces import Age, Kind, Link, Piece, Style, page, section, shortlist_texts
-from dashboard.fleet.traffic import Traffic, summed
+from dashboard.fleet.traffic import Traffic
 from dashboard.rules.findings import tally_replicas
 from dashboard.rules.sentences import capital
 from dashboard.views import pages
@@ -182,9 +182,9 @@ def _difference_figure(replica: Replica, comparison: ReplicaComparison) -> Figur
 
 
 def _traffic_figure(fleet: Fleet, replica: Replica) -> Figure:
-    engines = fleet.traffic.get(replica.id)
-    if engines:
-        own, rest = summed(engines.values()), effect_of(fleet, replica.pool or "", [replica.id]).rest
+    own = fleet.traffic_of([replica.id])  # of a past time where no other replica has its settings
+    if own.seconds:
+        rest = effect_of(fleet, replica.pool or "", [replica.id]).rest
         why = CACHING_OFF if replica.id in fleet.without_cache else missing_word(own)
         beside = f"unaffected replicas {formatting.hit_rate(rest)}" if rest.seconds else rate_hint(own)
         return Figure("Prefix hit rate", formatting.hit_rate(own), why or beside)

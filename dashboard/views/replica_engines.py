@@ -129,7 +129,8 @@ def _traffic(fleet: Fleet, replica: Replica) -> tuple[Block, ...]:
     engines = fleet.traffic.get(replica.id, {})
     if not engines:
         is_down = replica.state is ReplicaState.DOWN
-        return (quiet_paragraph(why_no_rates(fleet) or (UNREAD if is_down else NO_TRAFFIC)),)
+        missing = quiet_paragraph(why_no_rates(fleet) or (UNREAD if is_down else NO_TRAFFIC))
+        return tuple(_share_of_pool(fleet, replica)) or (missing,)
     ranks = sorted(engines)[:MOST_ROWS]
     rows = [TrafficRow(f"{rank}", engines[rank], is_off=replica.id in fleet.without_cache) for rank in ranks]
     sentences = {sentence: [rank for rank in ranks if sentence in engines[rank].refused] for sentence in _refused(rows)}

@@ -12,7 +12,6 @@ from dashboard.analysis.effect import (
     effects_of_prefixes,
     is_of_prefixes,
     prompt_share,
-    spread_of,
     without_fed,
 )
 from dashboard.fleet.formatting import (
@@ -47,9 +46,8 @@ WITHOUT_DECODE = "without decode pools"
 class TrafficRow(NamedTuple):
     """What a row of traffic is of. `share` is its part of the prompt tokens of its pool.
 
-    `spread` is the lowest and the highest hit rate of its replicas, `dominant` the one that decides the rate of all,
-    with its share of the queried tokens. `is_off`: prefix caching is off by setting. `is_down`: a replica does not
-    answer.
+    `parts` are the traffic of each of its replicas, `dominant` the one that decides the rate of all, with its share of
+    the queried tokens. `is_off`: prefix caching is off by setting. `is_down`: a replica does not answer.
     """
 
     name: str
@@ -57,7 +55,7 @@ class TrafficRow(NamedTuple):
     link: Link | None = None
     letter: str = ""
     share: float | None = None
-    spread: tuple[float, float] | None = None
+    parts: Sequence[Traffic] = ()
     dominant: tuple[str, float] | None = None
     is_off: bool = False
     is_down: bool = False
@@ -82,12 +80,18 @@ def rate_hint(traffic: Traffic, *, is_down: bool = False) -> str:
 
 
 def _rate_cell(row: Any) -> Cell:
-    spread = getattr(row, "spread", None)
-    notes = [f"{share(spread[0])} to {share(spread[1])}"] if spread and spread[0] != spread[1] else []
+    notes = _range(row, attrgetter("hit_rate"), share)
     if dominant := getattr(row, "dominant", None):
         notes.append(f"{dominant[0]} has {share(dominant[1])} of the tokens")
     text = rate_text(row.traffic, is_off=row.is_off, is_down=row.is_down)
     return Cell(text, note=", ".join(notes), hint=rate_hint(row.traffic, is_down=row.is_down))
+
+
+def _range(row: Any, measure: Callable[[Traffic], float | None], text: Callable[[float], str]) -> list[str]:
+    """Return the lowest and the highest number of the replicas of a row, where they differ: `10% to 60%`."""
+    known = [number for each in getattr(row, "parts", ()) if (number := measure(each)) is not None]
+    ends = dict.fromkeys(map(text, (min(known), max(known)))) if known else ()
+    return [" to ".join(ends)] if len(ends) > 1 else []
 
 
 def seconds_text(seconds: float) -> str:
@@ -125,12 +129,15 @@ def _measured(
     measure: Callable[[Traffic], float | None],
     text: Callable[[float], str] = "{:,.0f}".format,
     missing: Callable[[Traffic], str] = _missing,
+    *,
+    is_mean: bool = False,
 ) -> Field:
-    """Return the column of a number, of any rows with `traffic`."""
+    """Return the column of a number, of any rows with `traffic`; that of a mean has the range of their replicas."""
 
-    def write(row: Any) -> str:
+    def write(row: Any) -> Cell:
         number = measure(row.traffic)
-        return missing(row.traffic) if number is None else text(number)
+        notes = _range(row, measure, text) if is_mean else []
+        return Cell(missing(row.traffic) if number is None else text(number), note=", ".join(notes))
 
     def value(row: Any) -> float | None:
         number = measure(row.traffic)
@@ -147,12 +154,19 @@ PROMPT_TOKENS = _measured(
     "prompt_tokens_per_minute", "Prompt tokens/min", lambda own: own.per_minute(own.prompt_tokens), short
 )
 FIRST_TOKEN = _measured(
-    "time_to_first_token_seconds", "Time to first token", attrgetter("first_token"), seconds_text, _no_first_token
+    "time_to_first_token_seconds",
+    "Time to first token",
+    attrgetter("first_token"),
+    seconds_text,
+    _no_first_token,
+    is_mean=True,
 )
 PREEMPTIONS = _measured("preemptions", "Preemptions", attrgetter("preemptions"))
 WAITING = _measured("waiting", "Waiting", attrgetter("waiting"))
 KV_USAGE = _measured("kv_usage", "KV in use", attrgetter("kv_usage"), share)
-EXTERNAL = _measured("external_hit_rate", "External hit rate", attrgetter("external_hit_rate"), share, _no_external)
+EXTERNAL = _measured(
+    "external_hit_rate", "External hit rate", attrgetter("external_hit_rate"), share, _no_external, is_mean=True
+)
 
 
 def _why_no_rate(row: Any) -> str:
@@ -165,13 +179,12 @@ WHY_NO_RATE = Field("", key="prefix_hit_rate_missing", value=_why_no_rate)
 def traffic_of(fleet: Fleet, name: str, pool: str, replicas: Sequence[str], **more: Any) -> TrafficRow:
     """Return the row of some replicas of a pool; `more` are its link and its letter."""
     is_off = bool(replicas) and fleet.without_cache.issuperset(replicas)
-    spread = spread_of(fleet, replicas) if len(replicas) > 1 else None
     most = dominant_of(fleet, replicas)
     return TrafficRow(
         name,
         fleet.traffic_of(replicas),
         share=prompt_share(fleet, replicas, [pool]),
-        spread=spread,
+        parts=[fleet.traffic_of([each]) for each in replicas] if len(replicas) > 1 else (),
         dominant=(fleet.names[most[0]], most[1]) if most else None,
         is_off=is_off,
         **more,

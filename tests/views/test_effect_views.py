@@ -319,7 +319,8 @@ def test_each_cohort_has_its_rate_with_the_spread_of_its_replicas_above_its_sett
     assert {key: each.text for key, each in shown["Prefix hit rate"].items()} == {"A": "61%", "B": "4%", "C": "62%"}
     assert shown["Prefix hit rate"]["A"].note == "50% to 62%"
     assert shown["Share of prompts"]["B"].text == "6%"
-    assert shown["Time to first token"]["B"].text == "530 ms"
+    assert (shown["Time to first token"]["B"].text, shown["Time to first token"]["B"].note) == ("530 ms", "")
+    assert shown["Time to first token"]["A"].note == "240 ms to 300 ms"
     assert shown["Preemptions"]["B"].text == "0"
 
 

@@ -430,4 +430,9 @@ def test_a_replica_without_hit_rate_says_why() -> None:
 
     assert why(known, down) == ("unknown", "traffic is off (option traffic)")
     assert why(past, known.replicas[0].id) == ("unknown", "not recorded by replica")
+    alone = next(each for each in known.replicas if each.name == "chat-70b-16")  # no other has its settings
+    cohorts = {(each.pool or "", each.document or ""): traffic(0.04) for each in known.replicas}
+    recorded = replace(past, recorded_traffic=cohorts)
+    assert why(recorded, alone.id)[0] == "4%"
+    assert "Prefix hit rate: 4%" in text_of(replica_report(recorded, alone.id))
     assert why(read, down) == ("unknown", "unreachable")

@@ -80,7 +80,7 @@ def test_a_cohort_has_its_share_of_the_prompts_and_the_spread_of_its_replicas() 
 
     row = traffic_of(built, "A", "chat", [each.id for each in members[:2]])
 
-    assert row.spread == pytest.approx((0.1, 0.6))
+    assert [each.hit_rate for each in row.parts] == pytest.approx([0.1, 0.6])
     assert row.share == pytest.approx(2 / 3)
     assert cell(row, "Prefix hit rate")[:1] == ("35%",)
     assert cell(row, "Prefix hit rate").note == "10% to 60%"
