@@ -59,7 +59,7 @@ def _has_same_causes(fleet: Fleet, before: Fleet) -> bool:
 def suppressed_of(fleet: Fleet, key: str) -> list[Finding]:
     """Return the suppressed findings that would make the cause with this key."""
     found = fleet.inspection.suppressed
-    return [each for each in found if key in (each.rule, "+".join(_paths(_ways(fleet, each))))]
+    return [each for each in found if key in (each.rule, _key(_ways(fleet, each)))]
 
 
 def _made(fleet: Fleet, known: Plan | None = None) -> Plan:
@@ -86,18 +86,18 @@ def _causes(fleet: Fleet) -> list[Cause]:
     active = {each.id: each for each in without_effects(fleet)}
     proposals, parts = _proposals(fleet), parts_of(fleet)
     changes = {
-        (paths, number): change_of(fleet, parts, proposal.at(number), proposal.findings)
-        for paths, proposal in proposals.items()
+        (key, number): change_of(fleet, parts, proposal.at(number), proposal.findings)
+        for key, proposal in proposals.items()
         for number in range(min(max(map(len, proposal.choices.values())), MOST_CHOICES))
     }
     effects = dict(zip(changes, predictions(fleet, list(changes.values())), strict=True))
     causes = []
-    for paths in proposals:
-        own = [(changes[key], effect) for key, effect in effects.items() if key[0] == paths and effect.ended]
+    for key in proposals:
+        own = [(changes[each], effect) for each, effect in effects.items() if each[0] == key and effect.ended]
         if own:
             ids = {each.id for _, effect in own for each in effect.ended}
             ended = tuple(each for each in active.values() if each.id in ids)
-            causes.append(Cause("+".join(paths), ended, tuple(fix_of(fleet, *each) for each in own)))
+            causes.append(Cause(key, ended, tuple(fix_of(fleet, *each) for each in own)))
     kept = _needed(causes)
     left = active.keys() - {each.id for cause in kept for each in cause.findings}
     return [*kept, *_actions(each for each in active.values() if each.id in left)]
@@ -135,16 +135,15 @@ def _actions(findings: Iterable[Finding]) -> Iterator[Cause]:
         yield Cause(rule, tuple(found))
 
 
-def _proposals(fleet: Fleet) -> Mapping[tuple[str, ...], _Proposal]:
-    """Return what the remedies of findings set, by the settings of the recommended way. Equal ones are one."""
-    found: dict[tuple[str, ...], _Proposal] = {}
+def _proposals(fleet: Fleet) -> Mapping[str, _Proposal]:
+    """Return what the remedies of findings set, by the key of their cause. Equal ones are one."""
+    found: dict[str, _Proposal] = {}
     members = by_pool(fleet.replicas)
     for finding in without_effects(fleet):
         ways = _ways(fleet, finding)
         if not ways:
             continue
-        paths = _paths(ways)
-        proposal = found.setdefault(paths, _Proposal(defaultdict(list), set()))
+        proposal = found.setdefault(_key(ways), _Proposal(defaultdict(list), set()))
         proposal.findings.add(finding.id)
         ids = set(finding.replicas)
         for pool in finding.pools:
@@ -152,16 +151,16 @@ def _proposals(fleet: Fleet) -> Mapping[tuple[str, ...], _Proposal]:
                 concerned = [each for each in members.get(pool, ()) if way.is_everywhere or each.id in ids]
                 if wanted := {each.id: dict(own) for each in concerned if (own := _missing(fleet, each, way))}:
                     _add(proposal.choices[pool], number, wanted)
-    return {paths: each for paths, each in found.items() if each.choices}
+    return {key: each for key, each in found.items() if each.choices}
 
 
 def _ways(fleet: Fleet, finding: Finding) -> list[Way]:
     return [each for each in finding.remedy.ways if _can_be_set(fleet, each)]
 
 
-def _paths(ways: Sequence[Way]) -> tuple[str, ...]:
-    """Return the settings of the recommended way; none without ways."""
-    return tuple(sorted(path for way in ways[:1] for path, _ in way.settings))
+def _key(ways: Sequence[Way]) -> str:
+    """Return the key of the cause that the recommended way ends: its settings; empty without ways."""
+    return "+".join(sorted(path for way in ways[:1] for path, _ in way.settings))
 
 
 def _can_be_set(fleet: Fleet, way: Way) -> bool:
