@@ -1,7 +1,6 @@
 """The commands `serve` and `demo`: the dashboard in the browser, with a real or a simulated fleet."""
 
 import json
-import os
 import re
 import tempfile
 from collections.abc import Sequence
@@ -28,7 +27,6 @@ from dashboard.demo import (
 from dashboard.web import launch
 
 PORT = 8501  # Streamlit's own
-ADDRESS = "127.0.0.1"
 DEMO_NAME = "demo"
 DEMO_INTERVAL_SECONDS = 5
 MAX_WITH_PAST = 100  # replicas: to record the past of more takes too long
@@ -43,7 +41,7 @@ AddressOption = Annotated[str, typer.Option(help="Address to bind. One that othe
 def serve(
     config: ConfigOption = None,
     port: PortOption = PORT,
-    address: AddressOption = ADDRESS,
+    address: AddressOption = launch.ADDRESS,
     socket: Annotated[
         Path | None,
         typer.Option(metavar="PATH", help="Unix socket to bind, in place of address and port. Its group may connect."),
@@ -57,14 +55,13 @@ def serve(
         _need(address, port)
     elif mistake := launch.socket_mistake(socket):
         fail(f"exit {FAILED}: --socket: {mistake}")
-    _need_access(options, ADDRESS if socket else address)
-    say(f"Dashboard on {socket or _url(address, port)} (Ctrl-C to stop)")
-    raise typer.Exit(launch.serve(ADDRESS if socket else address, port, config, socket))
+    _need_access(options, launch.ADDRESS if socket else address)
+    raise typer.Exit(launch.serve(launch.ADDRESS if socket else address, port, config, socket))
 
 
 def demo(
     port: PortOption = PORT,
-    address: AddressOption = ADDRESS,
+    address: AddressOption = launch.ADDRESS,
     fleet_port: Annotated[
         int, typer.Option(help="Port of the simulated replicas, on addresses 127.1.x.y.", min=1, max=65535)
     ] = 8000,
@@ -100,7 +97,6 @@ def demo(
             say(f"Simulated fleet of {len(fleet)} replicas on 127.1.x.y:{fleet_port}")
             say(f"The same fleet in the terminal: python -m dashboard check --config {config}")
             say("Snapshots, notes, accepted findings and the history are deleted when it stops.")
-            say(f"Dashboard on {_url(address, port)} (Ctrl-C to stop both)")
             code = launch.serve_apart(address, port, config)
     except OSError as error:
         why = f"{error.strerror or error}. Another one may be running: use --fleet-port (make: FLEET_PORT=)."
@@ -155,8 +151,3 @@ def _need_access(options: Options, address: str) -> None:
 
     if mistake := start_mistake(options.access, address):
         fail(f"exit {WRONG_USAGE}: {mistake}", WRONG_USAGE)
-
-
-def _url(address: str, port: int) -> str:
-    scheme = "https" if os.environ.get("STREAMLIT_SERVER_SSL_CERT_FILE") else "http"
-    return f"{scheme}://{'localhost' if address == ADDRESS else address}:{port}"

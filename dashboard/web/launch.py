@@ -21,6 +21,7 @@ CLOSE_SECONDS = 2  # for open pages to close
 MOST_MESSAGE_BYTES = 4 * 2**20  # from a browser; imported files are uploads, not messages
 PING_SECONDS = 30  # Streamlit's own
 WRONG_SETTING = 2  # exit code
+ADDRESS = "127.0.0.1"
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  of a server of Streamlit without an address: checked, not bound
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
@@ -122,8 +123,10 @@ def serve(address: str, port: int, config: Path | None, unix: Path | None = None
         access_log=False,
         server_header=False,
     )
+    name = "localhost" if address == ADDRESS else address
+    where = unix or f"{'https' if settings.is_ssl else 'http'}://{name}:{port}"
     with _until_signal(service.reload), _listening(unix.absolute() if unix else None) as sockets:
-        Server(settings, STOP_SECONDS).run(sockets)
+        Server(settings, STOP_SECONDS, f"Dashboard on {where} (Ctrl-C to stop)").run(sockets)
     return 0
 
 

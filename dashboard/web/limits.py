@@ -4,11 +4,13 @@ import asyncio
 import logging
 import os
 import resource
+import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from socket import socket
 from threading import Lock
 from types import FrameType, TracebackType
 from typing import Any
@@ -120,10 +122,15 @@ class Connection(H11Protocol):
 class Server(uvicorn.Server):
     """A server that exits within a time limit, whatever blocks it."""
 
-    def __init__(self, config: uvicorn.Config, stop_seconds: float) -> None:
-        """Prepare the server; `stop_seconds` limit its shutdown."""
+    def __init__(self, config: uvicorn.Config, stop_seconds: float, greeting: str) -> None:
+        """Prepare the server; `stop_seconds` limit its shutdown. The `greeting` is printed once it listens."""
         super().__init__(config)
-        self._stop_seconds = stop_seconds
+        self._stop_seconds, self._greeting = stop_seconds, greeting
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            print(self._greeting, file=sys.stderr, flush=True)  # noqa: T201
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Shut down, and kill this process after the time limit."""

@@ -85,7 +85,7 @@ async def serving(protocol: type[Connection], limit: int | None = None) -> Async
         timeout_keep_alive=1,  # whole seconds
         log_config=None,
     )
-    server = Server(config, stop_seconds=60)
+    server = Server(config, stop_seconds=60, greeting="")
     config.load()
     server.lifespan = config.lifespan_class(config)
     await server.startup()

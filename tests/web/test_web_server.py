@@ -18,6 +18,7 @@ import pytest
 
 from dashboard.web import launch
 from tests.serving import ROOT, START_SECONDS, free_port, started, terminal, upgrade, wait_until_healthy
+from tests.sources.polling.hostile import CERTIFICATE
 
 FOREIGN = "evil.example"
 # Runs before any other import: writes every name that the process looks up to a file.
@@ -215,3 +216,15 @@ def test_a_listed_host_works_with_and_without_a_proxy_and_closed_sessions_free_t
 
 def descriptors(pid: int) -> int:
     return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def test_the_address_is_printed_once_it_listens(tmp_path: Path) -> None:
+    """Who opens a link that is printed earlier gets an error of the browser."""
+    port, config = free_port(), tmp_path / "fleet.yaml"
+    config.write_text("name: listens\n")
+    tls = {f"STREAMLIT_SERVER_SSL_{kind}_FILE": str(CERTIFICATE) for kind in ("CERT", "KEY")}
+    environment = {**launch.environment(config), **tls}
+    with started(launch.server_command("127.0.0.1", port), environment=environment) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == f"Dashboard on https://localhost:{port} (Ctrl-C to stop)\n"
+        socket.create_connection(("127.0.0.1", port)).close()
