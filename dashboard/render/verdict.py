@@ -1,7 +1,8 @@
 """Whether a checked fleet has passed: the exit code of `check`, and the sentence that explains it."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
@@ -16,7 +17,7 @@ from dashboard.views.summary import SEVERITY_TERMS
 
 PASSED, FOUND, UNREAD = 0, 1, 3  # 2 is wrong usage
 BASELINE_RULE = deviates_from_baseline.id
-MOST_NAMED = 5  # of one severity that the sentence names
+MOST_NAMED = 5  # rules of one severity below critical of which the sentence names the places
 LONGEST_NAME = 80  # characters
 
 
@@ -130,24 +131,30 @@ def _not_compared(outcome: Outcome, file: str) -> Iterator[str]:
 
 
 def _listed(failed: Sequence[Finding]) -> str:
-    """Return `3 critical findings (RT-01 in chat, RT-05 in chat x2) and 1 warning (CO-02 in chat)`."""
+    """Return `3 critical findings (RT-01 in chat, RT-05 x2 in chat) and 1 warning (CO-02 in chat)`.
+
+    All rules are named, critical ones and the first of another severity with their places.
+    """
     parts = []
     for severity, noun in SEVERITY_TERMS.items():
-        places = Counter(_place(each) for each in failed if each.severity is severity)
-        if not places:
-            continue
-        first = list(places.items())[:MOST_NAMED]
-        names = [f"{place}{f' x{number:,}' if number > 1 else ''}{expired}" for (place, expired), number in first]
-        rest = places.total() - sum(number for _, number in first)
-        more = [f"{rest:,} more"] if rest else []
-        parts.append(f"{count(places.total(), noun)} ({', '.join([*names, *more])})")
+        alike: dict[tuple[str, str], list[Finding]] = defaultdict(list)
+        for each in failed:
+            if each.severity is severity:
+                expired = f", suppression expired on {each.expired.until}" if each.expired else ""
+                alike[each.rule, expired].append(each)
+        most = len(alike) if severity is Severity.CRITICAL else MOST_NAMED
+        names = [f"{_named(own)}{expired}" for (_, expired), own in islice(alike.items(), most)]
+        names += dict.fromkeys(rule for rule, _ in islice(alike, most, None))
+        if names:
+            parts.append(f"{count(sum(map(len, alike.values())), noun)} ({', '.join(names)})")
     return joined(parts)
 
 
-def _place(finding: Finding) -> tuple[str, str]:
-    """Return `RT-01 in chat`, and when its suppression expired."""
-    expired = f", suppression expired on {finding.expired.until}" if finding.expired else ""
-    return f"{finding.rule} in {first_names(end_cut(place, LONGEST_NAME) for place in places(finding))}", expired
+def _named(alike: Sequence[Finding]) -> str:
+    """Return `RT-05 x2 in chat` for findings of one rule."""
+    number = f" x{len(alike):,}" if len(alike) > 1 else ""
+    where = dict.fromkeys(end_cut(place, LONGEST_NAME) for each in alike for place in places(each))
+    return f"{alike[0].rule}{number} in {first_names(where)}"
 
 
 def _found(fleet: Fleet, fail_on: Severity | None, left_out: str) -> str:

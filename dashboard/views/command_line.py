@@ -20,10 +20,9 @@ from dashboard.views.finding_list import EITHER, has_alternatives, labelled
 from dashboard.views.finding_text import with_code
 from dashboard.views.summary import (
     SEVERITY_TERMS,
-    counts_text,
     findings_lead,
     findings_title,
-    percent_text,
+    shared_text,
     skipped_rules,
 )
 from dashboard.views.table import Field, to_table
@@ -82,22 +81,23 @@ def check_view(fleet: Fleet, left_out: str = "") -> View:
 
 
 def check_summary(fleet: Fleet) -> Section:
-    """Return one line for each of the first rules with findings, worst first; the ids of the others in one."""
+    """Return one line for each critical and the first other rules with findings; the ids of the rest by severity."""
     by_rule: dict[tuple[Severity, str], list[Finding]] = {}
     for finding in sorted(fleet.inspection.findings, key=lambda each: each.severity.rank):
         by_rule.setdefault((finding.severity, finding.rule), []).append(finding)
     entries = []
-    for (severity, rule), found in islice(by_rule.items(), MOST_SUMMARIZED):
+    most = max(MOST_SUMMARIZED, sum(severity is Severity.CRITICAL for severity, _ in by_rule))
+    for (severity, rule), found in islice(by_rule.items(), most):
         where = finding_text.first_names(dict.fromkeys(place for each in found for place in places(each)))
         entries.append(
             Entry(Tone(severity), (Piece(finding_text.rule_title(rule), Style.STRONG), Piece(f" in {where}")))
         )
-    shown = {rule for _, rule in islice(by_rule, MOST_SUMMARIZED)}
-    hidden = list(dict.fromkeys(rule for _, rule in by_rule if rule not in shown))
-    more = (Paragraph(plain(f"and {count(len(hidden), 'more rule')}: {', '.join(hidden)}")),) if hidden else ()
-    return Section(
-        "summary", "Summary", (Entries(tuple(entries)), *more) if entries else (Paragraph(plain("No findings")),)
-    )
+    shown = {rule for _, rule in islice(by_rule, most)}
+    for severity in Severity:
+        if hidden := [rule for worst, rule in by_rule if worst is severity and rule not in shown]:
+            entries.append(Entry(Tone(severity), plain(", ".join(hidden))))
+            shown.update(hidden)
+    return Section("summary", "Summary", (Entries(tuple(entries)) if entries else Paragraph(plain("No findings")),))
 
 
 def _entry(fleet: Fleet, finding: Finding, same_as: str | None) -> Entry:
@@ -146,7 +146,8 @@ def _sharing(fleet: Fleet) -> str:
         return ""
     if counts.unknown == counts.counted:
         return f"Prefix sharing is unknown for {count(counts.unknown, 'replica')}."
-    return f"{percent_text(counts)} of replicas share prefixes with their pool ({counts_text(counts)})."
+    unknown = f", {counts.unknown:,} unknown" if counts.unknown else ""
+    return f"{shared_text(counts)} share prefixes with their pool{unknown}."
 
 
 def _replicas(fleet: Fleet) -> Table:

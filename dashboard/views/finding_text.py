@@ -280,9 +280,10 @@ COLUMNS = tuple(each.column for each in finding_fields({}))
 
 
 def tags(finding: Finding) -> Text:
-    """Return what limits a finding as tags: assumptions, confidence, rollout, expired suppression, missing data."""
+    """Return what limits or explains a finding as tags: assumptions, confidence, cause, rollout, missing data."""
     words = [f"assumed: {each}" for each in finding.assumptions]
     words += [str(finding.confidence)] if finding.confidence is Confidence.DERIVED else []
+    words += [f"likely cause: {', '.join(finding.explained_by)}"] if finding.explained_by else []
     words += ["rollout"] if finding.is_rollout else []
     words += ["suppression expired"] if finding.expired else []
     words += ["not confirmed"] if finding.seen_at else []

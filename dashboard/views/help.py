@@ -60,7 +60,7 @@ TOPICS: Mapping[str, tuple[str, str]] = {  # of each page: the question that it 
     pages.OVERVIEW: (
         "Is the fleet healthy, and what is first?",
         (
-            "The number is the share of replicas that share prefixes with their pool. A cause of the fix plan opens "
+            "The numbers are of replicas that share prefixes with their pool. A cause of the fix plan opens "
             "with its patch, the text for a ticket, and how to accept it. The map has a cell for each replica by its "
             "worst finding or its prefix hit rate: Tab, arrow keys, Enter. The estimate of recomputed tokens assumes "
             "equal prompts. A click on a column title sorts the pools."

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from dashboard.analysis.assembly import Fleet, only_pool
 from dashboard.compare import SharingCounts
 from dashboard.fleet import Pool, Replica, ReplicaState
-from dashboard.fleet.formatting import count, joined, share, uncapitalized
+from dashboard.fleet.formatting import count, duration, joined, share, uncapitalized
 from dashboard.rules.catalogue import ALL_RULES
+from dashboard.rules.effect.symptoms import WHOLE
 from dashboard.rules.findings import FAMILIES, Family, Finding, Inspection, Outcome, OutcomeKind, Severity, Tally
 from dashboard.rules.identity.flapping import ONE_POLL
 from dashboard.rules.registry import Scope
@@ -79,9 +80,9 @@ def fleet_title(fleet: Fleet) -> str:
     return f"{title}; {count(counts.down, 'replica is', 'replicas are')} down" if counts.down else title
 
 
-def percent_text(counts: SharingCounts) -> str:
-    """Write the part of the counted replicas that share prefixes: `64%`."""
-    return share(counts.ratio or 0.0)
+def shared_text(counts: SharingCounts) -> str:
+    """Write how many of the counted replicas share prefixes: `14 of 22 replicas (64%)`."""
+    return f"{counts.sharing:,} of {count(counts.counted, 'replica')} ({share(counts.ratio or 0.0)})"
 
 
 def counts_text(counts: SharingCounts) -> str:
@@ -108,14 +109,14 @@ def is_consistent(fleet: Fleet) -> bool:
 
 
 def sharing_title(fleet: Fleet) -> str:
-    """Return the headline of Overview: `64% of replicas share prefixes with their pool`, or what is in its place."""
+    """Return the headline of Overview: `9 of 14 replicas (64%) share prefixes with their pool`, or what replaces it."""
     counts = fleet.prefix_sharing
     if is_consistent(fleet):
         replicas = count(fleet.coverage.targets, "replica")
         return f"Fleet is consistent: {replicas}, {count(len(fleet.pools), 'pool')}"
     if not counts.counted or counts.unknown == counts.counted:
         return fleet_title(fleet)
-    return f"{percent_text(counts)} of replicas share prefixes with their pool"
+    return f"{shared_text(counts)} share prefixes with their pool"
 
 
 def fleet_lead(fleet: Fleet) -> str:
@@ -264,6 +265,10 @@ def findings_lead(fleet: Fleet) -> str:
     parts = [rules_text(inspection), answered(fleet)]
     parts += [f"{len(inspection.suppressed):,} suppressed"] if inspection.suppressed else []
     parts += [count(len(inspection.notes), "configuration warning")] if inspection.notes else []
+    seconds = max((each.seconds for own in fleet.traffic.values() for each in own.values()), default=0.0)
+    left = fleet.traffic_window * WHOLE - seconds
+    if seconds and left > 0 and not fleet.snapshot:
+        parts.append(f"traffic rules start in {duration(left)}")
     return " · ".join(parts)
 
 
@@ -294,9 +299,9 @@ def scoped_title(title: str, pool: str | None) -> str:
     """Return a headline with the pool that it is about: `chat: two ranks have less KV cache than their peers`."""
     if pool is None:
         return title
-    name, whole, share = brief(pool), "Fleet is consistent", "of replicas share prefixes with their pool"
-    if whole in title or share in title:
-        return title.replace(whole, f"{name} is consistent").replace(share, f"of replicas of {name} share prefixes")
+    name, whole = brief(pool), "Fleet is consistent"
+    if whole in title:
+        return title.replace(whole, f"{name} is consistent")
     is_name = title.startswith("KV")
     return f"{name}: {title if is_name else uncapitalized(title)}"
 

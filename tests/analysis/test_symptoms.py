@@ -250,7 +250,7 @@ def test_a_finding_says_of_which_time_its_numbers_are() -> None:
         for own in ({ODD: late}, {ODD: late, other: early})
     )
 
-    assert one == "Prefix hit rate 0%; the rest of the pool 62%, in the 15 min to 2026-03-02 11:51 UTC."
+    assert one == "Prefix hit rate 0%; the rest of the pool 62%, first measured in the 15 min to 2026-03-02 11:51 UTC."
     assert both.endswith(", in 15 min each, from 2026-03-02 11:42 UTC to 2026-03-02 11:51 UTC.")
 
 

@@ -64,14 +64,23 @@ def test_the_sentence_names_rules_and_pools_that_fail_and_counts_equal_ones() ->
     found += [finding("ID-05", subject="fleet", pools=("a", "b"))]
 
     assert verdict_of(fleet(*found), WARNING, 100).sentence == (
-        "exit 1: 4 critical findings (RT-01 in chat, BL-01 in chat x2, ID-05 in a and b) "
+        "exit 1: 4 critical findings (RT-01 in chat, BL-01 x2 in chat, ID-05 in a and b) "
         "and 1 warning (BL-01 in chat); --fail-on warning."
     )
     expired = verdict_of(fleet(finding(expired=suppression())), CRITICAL, 100)
     assert "(RT-01 in chat, suppression expired on 2026-04-30)" in expired.sentence
     many = verdict_of(fleet(*(finding(subject=f"pool-{number}") for number in (*range(7), 6))), CRITICAL, 100)
-    assert "8 critical findings (" in many.sentence
-    assert "RT-01 in pool-4, 3 more);" in many.sentence
+    assert "8 critical findings (RT-01 x8 in pool-0, pool-1, pool-2, pool-3 and 3 more);" in many.sentence
+
+
+@pytest.mark.parametrize("severity", [CRITICAL, WARNING])
+def test_the_sentence_names_every_rule_that_fails(severity: Severity) -> None:
+    """With "8 more" the reader of a failed check does not know what failed."""
+    rules = [f"CO-{number:02}" for number in range(1, 10)]
+    sentence = verdict_of(fleet(*(finding(each, severity) for each in rules)), severity, 100).sentence
+
+    assert [each for each in rules if sentence.count(each) != 1] == []
+    assert sentence.count(" in chat") == (9 if severity is CRITICAL else 5)
 
 
 @pytest.mark.parametrize(

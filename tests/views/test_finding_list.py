@@ -65,6 +65,14 @@ def test_a_finding_of_an_unknown_rule_is_listed() -> None:
     assert FindingFilter().matches(known.active[0])
 
 
+def test_rows_of_one_rule_and_text_name_the_cause_that_tells_them_apart() -> None:
+    own = [finding(story(), id=cause, rule="EF-01", explained_by=(cause,)) for cause in ("RT-01", "RT-05")]
+    rows = row_entries(group_findings(listed(*own).active), {}, (), None).items
+
+    assert [each.head for each in rows] == [rows[0].head] * 2
+    assert [to_plain(each.lines[0]).partition("likely cause: ")[2] for each in rows] == ["RT-01", "RT-05"]
+
+
 def test_times_are_shown_where_they_tell_rows_apart_and_what_began_under_watch_is_new() -> None:
     built = sighted(with_findings(story(), *(finding(story(), id=rule, rule=rule) for rule in ("RT-01", "RT-02"))))
     groups = group_findings(list_findings(built).active)

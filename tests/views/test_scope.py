@@ -50,7 +50,6 @@ def test_changes_compare_the_replicas_of_the_pool_only() -> None:
         ("2 critical, 1 warning", "chat: 2 critical, 1 warning"),
         ("All ranks are close", "chat: all ranks are close"),
         ("KV cache capacity: not reported", "chat: KV cache capacity: not reported"),
-        ("64% of replicas share prefixes with their pool", "64% of replicas of chat share prefixes"),
         ("Fleet is consistent: 3 replicas, 1 pool", "chat is consistent: 3 replicas, 1 pool"),
     ],
 )

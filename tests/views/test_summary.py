@@ -17,6 +17,7 @@ from dashboard.views.summary import (
     NO_RULE,
     count_read,
     every_outcome,
+    findings_lead,
     fleet_lead,
     fleet_title,
     incomplete_text,
@@ -27,6 +28,7 @@ from dashboard.views.summary import (
 from tests import inspected_fleets
 from tests.builders import HASHING, alike, document, down, fleet, replica, story
 from tests.findings_builder import finding, outcome, with_findings
+from tests.used import with_traffic
 
 SHARED = document()
 NOTHING: Mapping[str, Tally] = {}
@@ -154,3 +156,11 @@ def test_a_rule_without_an_outcome_is_not_applicable() -> None:
     assert {each.rule: each.reason for each in before} == {
         rule.id: NO_PAIR if rule.id in PAIRS else NO_REPLICA for rule in ALL_RULES
     }
+
+
+def test_before_the_first_whole_window_findings_say_when_those_on_traffic_come() -> None:
+    used = replace(with_traffic(story(), {}, 0.6), traffic_window=1800.0)
+
+    assert findings_lead(used).endswith(" · traffic rules start in 13 min")
+    for each in (replace(used, traffic_window=900.0), replace(used, traffic={}), replace(used, snapshot="0123")):
+        assert "traffic" not in findings_lead(each)

@@ -222,9 +222,9 @@ def engine_preempts_alone(pool: PoolSubject, *, least: int = 10) -> Iterator[Dra
 
 
 def _text(words: Words, found: Sequence[Symptom]) -> Text:
-    """Return `Prefix hit rate 0% to 3%; the rest of the pool 60%, in the 15 min to 2026-03-02 11:42 UTC`.
+    """Return `Prefix hit rate 0% to 3%; the rest of the pool 60%, first measured in the 15 min to TIME`.
 
-    The numbers are of the begin, not of now; those of several begins are each of its own.
+    Those of several begins are each of its own.
     """
     rank = found[0].rank if len(found) == 1 else None
     whose = "" if rank is None else f" on DP rank {rank}"
@@ -232,7 +232,7 @@ def _text(words: Words, found: Sequence[Symptom]) -> Text:
     others = _range(words, [each.others for each in found])
     window, (first, *more) = duration(found[0].seconds), sorted({f"{each.began:%Y-%m-%d %H:%M} UTC" for each in found})
     when = f"in {window} each, from {first} to {more[-1]}" if more else f"in the {window} to {first}"
-    return write(f"{words.noun}{whose} ", own, f"; {words.others} ", others, f"{words.end}, {when}.")
+    return write(f"{words.noun}{whose} ", own, f"; {words.others} ", others, f"{words.end}, first measured {when}.")
 
 
 def _range(words: Words, numbers: Iterable[float]) -> Piece:

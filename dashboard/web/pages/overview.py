@@ -56,10 +56,10 @@ def draw_page() -> None:
     view = overview_view(fleet, *chosen)
     sections = {each.anchor: each for each in view.parts}
     prepared = prepared_sections(fleet, *chosen)
-    number, _, words = view.headline.partition("% ")
+    number, noun, words = view.headline.partition(" replicas (")
     title = markup.text(view.headline)
     if words:
-        title = f'<b data-testid="number">{markup.text(number)}%</b> {markup.text(words)}'
+        title = f'<b data-testid="number">{markup.text(number)}</b>{markup.text(noun + words)}'
     if is_consistent(fleet):
         title = f"{markup.glyph('good')} {title}"
     head = markup.heading(title, markup.text(view.lead))
