@@ -78,13 +78,7 @@ class Auth:
             if signed:
                 self.note_refused(request, "session", Means.NOBODY, "No key signed the cookie.")
             return None
-        sign_in = await self.sessions.look_up(key)
-        if sign_in is not None and self.sessions.is_to_touch(sign_in):
-            try:
-                await run_in_threadpool(self.sessions.touch, sign_in)
-            except HistoryError as error:
-                log.warning("the activity of a session is not recorded: %s", error)
-        return sign_in
+        return await run_in_threadpool(self.sessions.find, key)
 
     async def begin(self, request: HTTPConnection, name: str, means: Means, **more: Any) -> SignIn:
         """Begin a session in place of that of the request, if any; `more` as of SessionStore. Raise HistoryError."""

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from importlib.util import find_spec
 from ipaddress import ip_address
 from math import ceil
@@ -21,7 +20,7 @@ from dashboard.access.attempts import MOST_FAILURES, FailureCounts
 from dashboard.access.auth import Auth
 from dashboard.access.keys import configured_keys
 from dashboard.access.page import NO_STORE, PageLink, page
-from dashboard.access.routes import AUTH, READING, WEBSOCKET, needed, own_path
+from dashboard.access.routes import AUTH, OTHERS, READING, WEBSOCKET, needed, own_path
 from dashboard.access.signing_in import NEEDS_EXTRA, SEE_OTHER, SOMEBODY_ELSE, login_path
 from dashboard.access.visitor import VISITOR_HEADER, Means, NotSignedInError, Visitor, no_role
 from dashboard.config.access import AccessOptions, AccessRole
@@ -109,9 +108,7 @@ class Gate:
             found = Refusal(BAD_REQUEST, f"Bad request: a URL must have no token. Instead {HOW_BY_PROGRAM}.")
             self._auth.note_refused(request, "token_in_url", Means.BEARER, found.detail)
         elif role is not None:
-            found = await self._visitor(request)
-            if isinstance(found, Visitor):
-                found = self._checked(found, role, request)
+            found = await self._admitted(request, role)
         if isinstance(found, Refusal):
             await self._refuse(self._limited(found, request), scope, receive, send)
             return
@@ -131,7 +128,8 @@ class Gate:
         token = tokens.bearer(request.headers.getlist("authorization"))
         if token is not None:
             try:
-                return tokens.token_visitor(tokens.find_token(token, access.tokens), client)
+                found = tokens.find_token(token, access.tokens)
+                return Visitor(found.name, Means.BEARER, fixed=found.role, client=client)
             except NotSignedInError as error:
                 return Refusal(UNAUTHORIZED, f"Unauthorized: {error}", is_guess=True)
         try:
@@ -144,33 +142,24 @@ class Gate:
         except NotSignedInError as error:
             self._auth.note_refused(request, "sign_in", Means.PROXY, str(error))
             return Refusal(UNAUTHORIZED, "Unauthorized: sign in at the proxy.")
-        visitor = visitor or self._anonymous(access, client)
+        everybody = access.allow_anonymous or (AccessRole.ADMIN if self._is_local else None)
+        if visitor is None and access.mode == "none" and everybody is not None:
+            return Visitor("anonymous", Means.NOBODY, fixed=everybody, client=client)
         return visitor or Refusal(UNAUTHORIZED, "Unauthorized: sign in.")
 
-    def _anonymous(self, access: AccessOptions, client: str) -> Visitor | None:
-        """Return the visitor without credentials of mode none, if any may get in."""
-        everybody = access.allow_anonymous or (AccessRole.ADMIN if self._is_local else None)
-        if access.mode != "none" or everybody is None:
-            return None
-        return Visitor("anonymous", Means.NOBODY, fixed=everybody, client=client)
-
-    def _refusal(self, visitor: Visitor, role: AccessRole) -> Refusal | None:
-        """Return why the role of a visitor is not enough; None where it is."""
+    async def _admitted(self, request: HTTPConnection, role: AccessRole) -> Visitor | Refusal:
+        """Return who a request is from, where that role is enough; what programs do is in the audit log."""
+        visitor = await self._visitor(request)
+        if isinstance(visitor, Refusal):
+            return visitor
         mine = visitor.role(self._options())
-        if mine is None:
-            return Refusal(FORBIDDEN, f"Forbidden: {no_role(visitor.name)}")
-        if mine < role:
-            return Refusal(FORBIDDEN, f"Forbidden: this needs role {role.word}; yours is {mine.word}.")
-        return None
-
-    def _checked(self, visitor: Visitor, role: AccessRole, request: HTTPConnection) -> Visitor | Refusal:
-        """Return a visitor whose role is enough, else why it is not; what programs do is in the audit log."""
-        refused = self._refusal(visitor, role)
-        if refused is not None:
-            self._auth.note_refused(request, "access", visitor, refused.detail)
-        elif visitor.means is Means.BEARER and not visitor.session:
+        if mine is None or mine < role:
+            why = f"this needs role {role.word}; yours is {mine.word}." if mine else no_role(visitor.name)
+            self._auth.note_refused(request, "access", visitor, why)
+            return Refusal(FORBIDDEN, f"Forbidden: {why}")
+        if visitor.means is Means.BEARER and not visitor.session:
             audit.noted("token", visitor)
-        return refused or visitor
+        return visitor
 
     def _limited(self, refused: Refusal, request: HTTPConnection) -> Refusal:
         """Count a wrong token; return another refusal where its client sent too many.
@@ -194,33 +183,30 @@ class Gate:
 
     async def _watched(self, visitor: Visitor, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a websocket until its visitor is another one or may no longer have it: browsers connect again."""
-        ended = asyncio.Event()
         last = time.monotonic() + (PROXY_SECONDS if visitor.means is Means.PROXY else float("inf"))
+        request, role = HTTPConnection(scope), needed(scope["path"], WEBSOCKET) or OTHERS
 
         async def watch() -> None:
             try:
                 while time.monotonic() < last:
                     await asyncio.sleep(RECHECK_SECONDS)
-                    if not await self._is_current(visitor, scope):
+                    if await self._admitted(request, role) != visitor:
                         break
             except Exception:
                 log.exception("a websocket is closed: its visitor cannot be checked again")
-            ended.set()
 
         async def receive_until_ended() -> Message:
-            if ended.is_set():
-                return {"type": "websocket.disconnect", "code": POLICY_VIOLATION}
-            message, end = asyncio.ensure_future(receive()), asyncio.ensure_future(ended.wait())
-            await asyncio.wait({message, end}, return_when=asyncio.FIRST_COMPLETED)
-            end.cancel()
-            if message.done():
-                return message.result()
-            message.cancel()
-            await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": "sign-in ended"})
+            if not watching.done():
+                message = asyncio.ensure_future(receive())
+                await asyncio.wait({message, watching}, return_when=asyncio.FIRST_COMPLETED)
+                if message.done():
+                    return message.result()
+                message.cancel()
+                await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": "sign-in ended"})
             return {"type": "websocket.disconnect", "code": POLICY_VIOLATION}
 
         async def send_until_ended(message: Message) -> None:
-            if not ended.is_set():
+            if not watching.done():
                 await send(message)
 
         watching = asyncio.create_task(watch())
@@ -228,14 +214,6 @@ class Gate:
             await self._app(scope, receive_until_ended, send_until_ended)
         finally:
             watching.cancel()
-            with suppress(asyncio.CancelledError):
-                await watching
-
-    async def _is_current(self, visitor: Visitor, scope: Scope) -> bool:
-        """Return whether the request of a websocket would be let in today, in the name of the same visitor."""
-        found = await self._visitor(HTTPConnection(scope))
-        role = needed(scope["path"], WEBSOCKET)
-        return found == visitor and (role is None or self._refusal(visitor, role) is None)
 
 
 def _with_visitor(scope: Scope, visitor: Visitor | None) -> Scope:

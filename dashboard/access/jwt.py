@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -74,17 +75,15 @@ class PublishedKeys:
             self._reading = None
 
 
-# One, by its URL and its trusted certificates: a reload may change them.
-_published: dict[tuple[str, Path | None], PublishedKeys] = {}
+@lru_cache(1)  # a reload may change them
+def _published(url: str, ca_file: Path | None) -> PublishedKeys:
+    return PublishedKeys(url, ca_file=ca_file)
 
 
 async def verified(text: str, options: JwtOptions) -> tuple[str, list[str]]:
     """Return name and groups of the signed header of a proxy; raise NotSignedInError."""
-    place = options.jwks_url, options.ca_file
-    if place not in _published:
-        _published.clear()
-        _published[place] = PublishedKeys(options.jwks_url, ca_file=options.ca_file)
-    claims = await claims_of(text, _published[place], options.issuer, options.audience)
+    keys = _published(options.jwks_url, options.ca_file)
+    claims = await claims_of(text, keys, options.issuer, options.audience)
     name, groups = claims.get(options.user_claim), claims.get(options.groups_claim, [])
     if not isinstance(name, str):
         raise NotSignedInError(f"The token of the proxy has no claim {options.user_claim}. Set access.proxy.jwt.")

@@ -10,9 +10,8 @@ import re
 import time
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from secrets import token_urlsafe
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 from urllib.parse import quote_plus, urlencode
 
 from authlib.oauth2.rfc6749.parameters import prepare_grant_uri
@@ -21,7 +20,7 @@ from authlib.oidc.core import CodeIDToken
 from joserfc.errors import JoseError
 
 from dashboard.access.jwt import LEEWAY_SECONDS, PublishedKeys, claims_of
-from dashboard.access.visitor import NotSignedInError, UnavailableError
+from dashboard.access.visitor import Identity, NotSignedInError, PendingSignIn, UnavailableError
 from dashboard.config.access import OidcOptions
 from dashboard.config.address import service_url
 from dashboard.errors import UnreadableError
@@ -39,38 +38,9 @@ REREAD_SECONDS = 5.0  # between two reads of the discovery document
 MAX_BYTES, MAX_NODES, MAX_HEADERS = 256 * 2**10, 20_000, 128  # of an answer; large ones have 20 KB
 FIRST_SERVER_ERROR = 500
 LONGEST_NAME, LONGEST_GROUP, MOST_GROUPS = 200, 200, 1_000
-LONGEST_PATH = 2_000  # of a page to go back to; longer ones are the first page
-SECRET_BYTES = 32
 ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 USERINFO, END_SESSION = "userinfo_endpoint", "end_session_endpoint"
 _CODE = re.compile(r"[a-z_]{1,40}")  # of an error, in RFC 6749
-_PATH = re.compile(r"/(?![/\\])[!-\[\]-~]*")  # of this server: no //host, no \, no control characters
-
-
-class PendingSignIn(NamedTuple):
-    """A sign-in that has begun; only the browser that began it can end it."""
-
-    state: str
-    nonce: str
-    verifier: str  # of PKCE
-    next: str  # path of the page to go back to
-
-    @classmethod
-    def begin(cls, path: str) -> "PendingSignIn":
-        state, nonce, verifier = (token_urlsafe(SECRET_BYTES) for _ in range(3))
-        return cls(state, nonce, verifier, safe_path(path))
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Who signed in, and the tokens that the provider gave; the refresh token is empty where it gives none."""
-
-    issuer: str
-    subject: str
-    name: str
-    groups: frozenset[str]
-    refresh_token: str = field(repr=False)
-    id_token: str = field(repr=False)
 
 
 class OpenIdProvider:
@@ -319,11 +289,6 @@ def groups_of(claim: object) -> frozenset[str]:
     names = claim if isinstance(claim, list) else [claim]
     usable = [each for each in names if isinstance(each, str) and 0 < len(each) <= LONGEST_GROUP]
     return frozenset(usable[:MOST_GROUPS])
-
-
-def safe_path(text: str) -> str:
-    """Return the path and query of a page of this server; `/` for anything else, such as the URL of another."""
-    return text if len(text) <= LONGEST_PATH and _PATH.fullmatch(text) and not text.startswith("/auth/") else "/"
 
 
 def _text(document: Mapping[str, Any], name: str) -> str:

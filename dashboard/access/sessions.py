@@ -1,6 +1,6 @@
 """Sign-in sessions: the cookie has a signed id, everything else is kept by the store."""
 
-import asyncio
+import logging
 import secrets
 import threading
 import time
@@ -14,6 +14,8 @@ from dashboard.access.visitor import Means
 from dashboard.config.access import SessionOptions
 from dashboard.errors import HistoryError
 from dashboard.store.sign_ins import SignIn, SignIns
+
+log = logging.getLogger(__name__)
 
 COOKIE = "fleet_session"
 SECURE_COOKIE = f"__Host-{COOKIE}"  # browsers take it over https only, and from no other host
@@ -66,14 +68,8 @@ class SessionStore:
         self._keep(sign_in.id, sign_in)
         return sign_in
 
-    async def look_up(self, key: str) -> SignIn | None:
-        """Do what `find` does without blocking the event loop."""
-        _, read_at = self._cached.get(key, (None, -CACHE_SECONDS))
-        is_cached = time.monotonic() - read_at < CACHE_SECONDS
-        return self.find(key) if is_cached else await asyncio.to_thread(self.find, key)
-
     def find(self, key: str) -> SignIn | None:
-        """Return the sign-in of an id; None for an unknown, idle or ended one.
+        """Return the sign-in of an id, whose visitor is active; None for an unknown, idle or ended one.
 
         While the database is gone, known ones go on. For an unknown one HistoryError is raised then.
         """
@@ -86,15 +82,14 @@ class SessionStore:
                 if sign_in is None:
                     raise
             self._keep(key, sign_in)
-        return sign_in if sign_in is not None and self._is_alive(sign_in) else None
-
-    def is_to_touch(self, sign_in: SignIn) -> bool:
-        """Return whether the last activity that is known is older than a minute."""
-        return self._clock() - sign_in.active_at >= TOUCH
-
-    def touch(self, sign_in: SignIn) -> None:
-        """Note that a visitor is active."""
-        self._change(sign_in, active_at=self._clock())
+        if sign_in is None or not self._is_alive(sign_in):
+            return None
+        if self._clock() - sign_in.active_at >= TOUCH:
+            try:
+                return self._change(sign_in, active_at=self._clock())
+            except HistoryError as error:
+                log.warning("the activity of a session is not recorded: %s", error)
+        return sign_in
 
     def claim(self, sign_in: SignIn, age: timedelta = timedelta()) -> bool:
         """Return whether the groups of a sign-in are to be refreshed here; False where another request does it.

@@ -19,14 +19,22 @@ from dashboard.access import audit
 from dashboard.access.attempts import FailureCounts
 from dashboard.access.page import NO_STORE, SIGN_IN, PageLink, page
 from dashboard.access.routes import AUTH
-from dashboard.access.visitor import Means, NotSignedInError, UnavailableError, Visitor, no_role
+from dashboard.access.visitor import (
+    Identity,
+    Means,
+    NotSignedInError,
+    PendingSignIn,
+    UnavailableError,
+    Visitor,
+    no_role,
+)
 from dashboard.config.access import AccessOptions
 from dashboard.errors import DashboardError, HistoryError
 from dashboard.store.sign_ins import SignIn
 
 if TYPE_CHECKING:
     from dashboard.access.auth import Auth
-    from dashboard.access.oidc import Identity, OpenIdProvider, PendingSignIn
+    from dashboard.access.oidc import OpenIdProvider
 
 log = logging.getLogger(__name__)
 
@@ -79,8 +87,6 @@ class OidcRoutes:
             return page("Too many requests", detail, TOO_MANY, headers={"Retry-After": str(seconds)})
         try:
             provider = self._provider()
-            from dashboard.access.oidc import PendingSignIn  # noqa: PLC0415  the extra `auth`
-
             begun = PendingSignIn.begin(request.query_params.get(NEXT, START))
             url = await provider.authorization_url(
                 begun, self._url(request, CALLBACK), again=AGAIN in request.query_params
@@ -118,7 +124,7 @@ class OidcRoutes:
         self._forget(response, self._cookie(begun.state, request), request)
         return response
 
-    async def _ended(self, request: Request, begun: "PendingSignIn", answer: Mapping[str, str]) -> Response:
+    async def _ended(self, request: Request, begun: PendingSignIn, answer: Mapping[str, str]) -> Response:
         try:
             found = await self._provider().redeem(answer, begun, self._url(request, CALLBACK))
         except NotSignedInError as error:
@@ -132,10 +138,8 @@ class OidcRoutes:
             return page("Forbidden", no_role(found.name), FORBIDDEN, SOMEBODY_ELSE)
         response = RedirectResponse(begun.next, SEE_OTHER, NO_STORE)
         try:
-            await self._auth.end(request, response)
-            sign_in = await run_in_threadpool(
-                self._auth.sessions.begin, found.name, Means.OIDC, found.groups, sealed=self._sealed(found)
-            )
+            more = {"groups": found.groups, "sealed": self._sealed(found)}
+            sign_in = await self._auth.begin(request, found.name, Means.OIDC, **more)
         except HistoryError as error:
             return _unavailable(error)
         self._auth.give(response, sign_in, request)
@@ -192,26 +196,22 @@ class OidcRoutes:
         except UnavailableError:
             return f"{SIGNED_OUT}?{AWAY}=1"
 
-    def _sealed(self, found: "Identity") -> bytes:
+    def _sealed(self, found: Identity) -> bytes:
         return self._auth.keys.seal(json.dumps([found.issuer, found.subject, found.refresh_token, found.id_token]))
 
-    def _unsealed(self, sign_in: SignIn) -> "Identity | None":
+    def _unsealed(self, sign_in: SignIn) -> Identity | None:
         """Return whom the tokens of a sign-in are of; None where there are none, or its key is gone."""
-        from dashboard.access.oidc import Identity  # noqa: PLC0415  the extra `auth`
-
         text = self._auth.keys.unseal(sign_in.sealed) if sign_in.sealed else None
         if text is None:
             return None
         issuer, subject, refresh_token, id_token = json.loads(text)
         return Identity(issuer, subject, sign_in.name, sign_in.groups, refresh_token, id_token)
 
-    def _pending(self, request: Request, state: str) -> "PendingSignIn | None":
+    def _pending(self, request: Request, state: str) -> PendingSignIn | None:
         """Return the sign-in that this browser began with a state; None for another, or an old one."""
         signed = self._auth.keys.verify(request.cookies.get(self._cookie(state, request), ""), PURPOSE)
         if signed is None:
             return None
-        from dashboard.access.oidc import PendingSignIn  # noqa: PLC0415  the extra `auth`
-
         began, *fields = signed
         begun = PendingSignIn(*fields)
         is_own = hmac.compare_digest(begun.state.encode(), state.encode(errors="replace"))

@@ -8,7 +8,7 @@ from hashlib import sha256
 from starlette.types import Scope
 
 from dashboard import service
-from dashboard.access.visitor import Means, NotSignedInError, Visitor
+from dashboard.access.visitor import NotSignedInError
 from dashboard.config.access import TokenOptions
 
 SCHEME = "bearer"
@@ -48,8 +48,3 @@ def find_token(text: str, tokens: Sequence[TokenOptions]) -> TokenOptions:
 def is_valid(token: TokenOptions) -> bool:
     """Return whether a token has not expired; it is valid on its last day (UTC)."""
     return token.expires is None or service.utc_now().date() <= token.expires
-
-
-def token_visitor(token: TokenOptions, client: str) -> Visitor:
-    """Return the visitor whom a token stands for."""
-    return Visitor(token.name, Means.BEARER, fixed=token.role, client=client)

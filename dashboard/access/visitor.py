@@ -1,9 +1,12 @@
 """Who a request is from, and what a role may do."""
 
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from secrets import token_urlsafe
+from typing import NamedTuple
 
 from dashboard.config.access import AccessOptions, AccessRole
 from dashboard.errors import DashboardError
@@ -11,6 +14,11 @@ from dashboard.fleet.formatting import one_line
 from dashboard.store.packing import LONGEST_AUTHOR
 
 VISITOR_HEADER = "X-Fleet-Visitor"  # from the gate to pages and routes; what a client sends under this name is dropped
+
+
+LONGEST_PATH = 2_000  # of a page to go back to; longer ones are the first page
+SECRET_BYTES = 32
+_PATH = re.compile(r"/(?![/\\])[!-\[\]-~]*")  # of this server: no //host, no \, no control characters
 
 
 class Means(StrEnum):
@@ -89,8 +97,39 @@ class Visitor:
         return cls(**{**found, "means": Means(found["means"]), "groups": frozenset(found["groups"]), "fixed": fixed})
 
 
+class PendingSignIn(NamedTuple):
+    """A sign-in that has begun; only the browser that began it can end it."""
+
+    state: str
+    nonce: str
+    verifier: str  # of PKCE
+    next: str  # path of the page to go back to
+
+    @classmethod
+    def begin(cls, path: str) -> "PendingSignIn":
+        state, nonce, verifier = (token_urlsafe(SECRET_BYTES) for _ in range(3))
+        return cls(state, nonce, verifier, safe_path(path))
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who signed in, and the tokens that the provider gave; the refresh token is empty where it gives none."""
+
+    issuer: str
+    subject: str
+    name: str
+    groups: frozenset[str]
+    refresh_token: str = field(repr=False)
+    id_token: str = field(repr=False)
+
+
 # A request whose connection is gone: no role.
 UNKNOWN_VISITOR = Visitor("unknown", Means.NOBODY)
+
+
+def safe_path(text: str) -> str:
+    """Return the path and query of a page of this server; `/` for anything else, such as the URL of another."""
+    return text if len(text) <= LONGEST_PATH and _PATH.fullmatch(text) and not text.startswith("/auth/") else "/"
 
 
 def no_role(name: str) -> str:

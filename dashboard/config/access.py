@@ -3,7 +3,7 @@
 import re
 from datetime import date
 from enum import IntEnum
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -193,10 +193,6 @@ class AccessOptions(Part):
         if self.mode != "none" and not self.roles:
             raise ValueError("no roles: nobody could get in; set roles such as {admin: [sre], viewer: ['*']}")
         return self
-
-    def networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
-        """Return the networks whose peers are believed."""
-        return tuple(ip_network(each) for each in self.trusted_proxies if each != UNIX)
 
     def role_of(self, groups: frozenset[str]) -> AccessRole | None:
         """Return the highest role of somebody who signed in; None: nobody gets in without a role."""

@@ -4,12 +4,13 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from dashboard.config import Options
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, 0.2 s that few commands need
-    from dashboard.store.history.database import Database
+    from dashboard.store.history.sign_ins import DatabaseSignIns
 
 MOST = 10_000  # the least recently active of more are deleted
 
@@ -33,27 +34,8 @@ class SignIn:
     sealed: bytes = b""
 
 
-class SignIns(Protocol):
-    """Where sign-ins are kept. Each method raises HistoryError where the database cannot be used."""
-
-    def insert(self, sign_in: SignIn) -> None:
-        """Keep a sign-in; delete those that ended before it was created."""
-
-    def find(self, key: str) -> SignIn | None:
-        """Return the sign-in of an id; None for an unknown one."""
-
-    def update(self, key: str, **changes: Any) -> None:
-        """Change fields of a sign-in; nothing where it has been deleted."""
-
-    def claim(self, key: str, refreshed_at: datetime, now: datetime) -> bool:
-        """Set when a sign-in was refreshed, unless that has changed; return whether it was set."""
-
-    def delete(self, field: str, value: str) -> int:
-        """Forget the sign-ins with the value of a field, such as `id` or `name`; return how many."""
-
-
 class MemorySignIns:
-    """Sign-ins of this process only."""
+    """Sign-ins of this process only, with the methods of DatabaseSignIns."""
 
     def __init__(self) -> None:
         """Begin without any."""
@@ -93,6 +75,9 @@ class MemorySignIns:
         return len(found)
 
 
+SignIns: TypeAlias = Union["MemorySignIns", "DatabaseSignIns"]
+
+
 def configured_sign_ins(options: Options) -> SignIns:
     """Return where the sign-ins of these options are kept; open nothing."""
     if not options.has_history:
@@ -100,7 +85,4 @@ def configured_sign_ins(options: Options) -> SignIns:
     from dashboard.store.history.recording import configured_database  # noqa: PLC0415  as above
     from dashboard.store.history.sign_ins import DatabaseSignIns  # noqa: PLC0415
 
-    def database() -> "Database":
-        return configured_database(options)
-
-    return DatabaseSignIns(database)
+    return DatabaseSignIns(partial(configured_database, options))

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urljoin, urlsplit
 import httpx2
 from playwright._impl._driver import compute_driver_executable
 
-from dashboard.access.oidc import PendingSignIn
+from dashboard.access.visitor import PendingSignIn
 from dashboard.config.access import OidcOptions
 from tests.serving import free_port, started
 

@@ -28,7 +28,7 @@ UNVERIFIED = "The signature of the token cannot be verified."
 @pytest.fixture(autouse=True)
 def _published(server: HostileServer) -> None:
     publish(server, KEY, RSA)
-    jwt._published.clear()
+    jwt._published.cache_clear()
 
 
 def publish(server: HostileServer, *keys: Any) -> None:

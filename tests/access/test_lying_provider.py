@@ -17,8 +17,8 @@ from joserfc import jwt as signing
 from joserfc.jwk import KeySet, RSAKey
 from joserfc.jws import serialize_compact
 
-from dashboard.access.oidc import Identity, OpenIdProvider
-from dashboard.access.visitor import NotSignedInError, UnavailableError
+from dashboard.access.oidc import OpenIdProvider
+from dashboard.access.visitor import Identity, NotSignedInError, UnavailableError
 from tests.access.openid import BEGUN, CALLBACK, CLIENT, DASHBOARD, SECRET, UNUSED, options, run
 from tests.sources.polling.hostile import CERTIFICATE, HostileServer, answers
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.access.oidc import Identity, OpenIdProvider, PendingSignIn, groups_of, safe_path
-from dashboard.access.visitor import NotSignedInError, UnavailableError
+from dashboard.access.oidc import OpenIdProvider, groups_of
+from dashboard.access.visitor import Identity, NotSignedInError, PendingSignIn, UnavailableError, safe_path
 from tests.access.openid import (
     BEGUN,
     CALLBACK,

@@ -200,8 +200,8 @@ def test_the_gate_passes_the_visitor_on_and_no_header_that_could_be_read_as_anot
         ([USER, GROUPS], VISITOR, 401, f"{VISITOR} is not in access.trusted_proxies."),
         ([], PROXY, 401, "The proxy sent no header x-forwarded-user."),
         ([USER, USER, GROUPS], PROXY, 401, "Header x-forwarded-user was sent twice."),
-        ([USER], PROXY, 403, "Forbidden: No role for ann@example.com."),
-        ([USER, (GROUPS[0], "sre ml")], PROXY, 403, "Forbidden: No role for ann@example.com."),
+        ([USER], PROXY, 403, "No role for ann@example.com."),
+        ([USER, (GROUPS[0], "sre ml")], PROXY, 403, "No role for ann@example.com."),
     ],
 )
 def test_visitors_get_one_plain_sentence_and_the_log_why_and_which_request(
@@ -218,7 +218,7 @@ def test_visitors_get_one_plain_sentence_and_the_log_why_and_which_request(
 
     assert answer.status_code == status
     hint = "Programs send Authorization: Bearer with a token of access.tokens."
-    plain = {401: f"Unauthorized: sign in at the proxy. {hint}", 403: line["reason"]}
+    plain = {401: f"Unauthorized: sign in at the proxy. {hint}", 403: f"Forbidden: {line['reason']}"}
     assert answer.json()["detail"] == plain[status]
     assert (line["result"], line["means"], line["client"]) == ("refused", "proxy", peer)
     assert line["reason"].startswith(reason)

@@ -87,7 +87,7 @@ def test_a_refresh_that_failed_is_tried_again_after_a_minute_and_by_one_request_
 
 
 def only(dashboard: Dashboard) -> Any:
-    (found,) = dashboard.auth.sessions._rows._by_id.values()  # type: ignore[attr-defined]
+    (found,) = dashboard.auth.sessions._rows._by_id.values()  # type: ignore[union-attr]
     return found
 
 
@@ -139,7 +139,7 @@ def test_sign_out_while_the_provider_is_away_ends_the_session_and_says_what_is_l
     out = browser.post("/auth/logout", headers=HTML)
 
     assert browser.get("/").status_code == 401
-    assert dashboard.auth.sessions._rows._by_id == {}  # type: ignore[attr-defined]
+    assert dashboard.auth.sessions._rows._by_id == {}  # type: ignore[union-attr]
     (url,) = re.findall('content="0;url=([^"]+)"', out.text)
     left = "The provider did not answer: you may be signed in there. Close the browser if others use it."
     assert told(browser.get(url)) == left

@@ -95,7 +95,12 @@ def test_a_page_asks_for_a_sign_in_opens_and_closes_with_sign_out(page: Page, se
 def test_a_sign_out_in_one_tab_is_not_undone_by_another(page: Page, served: Served) -> None:
     """The other one leaves as soon as its websocket ends, without Streamlit's dialog on a lost connection."""
     sockets: list[WebSocketRoute] = []
-    page.route_web_socket("**/_stcore/stream", lambda opened: sockets.append(opened) or opened.connect_to_server())
+
+    def connect(opened: WebSocketRoute) -> None:
+        opened.connect_to_server()
+        sockets.append(opened)
+
+    page.route_web_socket("**/_stcore/stream", connect)
     dialogs: list[str] = []
     page.expose_function("dialogShown", lambda said: dialogs.append(said))  # noqa: PLW0108  as below
     page.add_init_script(WATCH_DIALOGS)
