@@ -48,8 +48,11 @@ def _has_uncovered(path: Path) -> bool:
 
 
 @cache
-def _waits(path: Path) -> bool:
-    return bool(re.search(r"mark\.browser|tests\.serving|subprocess", path.read_text()))
+def _takes_long(path: Path) -> bool:
+    """Return whether tests of a file start programs or have many examples."""
+    return bool(
+        re.search(r"mark\.browser|tests\.serving|subprocess|tests\.access\.openid|hypothesis", path.read_text())
+    )
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -65,11 +68,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests outside of the core and Hypothesis tests `no_cover`: tracing doubles the time of a test.
 
-    `make test` runs those separately. Files that wait for programs come first, then those with the most tests: their
-    order is that in which processes get them, and few tests of a browser take longer than hundreds of others.
+    `make test` runs those separately. Files that take long come first, then those with the most tests: their order is
+    that in which processes get them, and few tests in a browser take longer than hundreds of others.
     """
     tests_of = Counter(item.path for item in items)
-    items.sort(key=lambda item: (not _waits(item.path), -tests_of[item.path]))
+    items.sort(key=lambda item: (not _takes_long(item.path), -tests_of[item.path]))
     for item in items:
         if not _is_core(item.path) or getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("no_cover")
