@@ -126,7 +126,7 @@ def draw_form(fleet: Fleet, findings: Sequence[Finding], key: str, title: str) -
         st.html(markup.pasted(suppression_yaml(entries)))
         options = service.options()
         target = file.name if file else str(options.file if options else DEFAULT_FILE)
-        adds = f"{sessions.missing_role('accept')} Save adds this to".lstrip() if file else "Add this to"
+        adds = f"{sessions.missing_role('accept', 'Save')} Save adds this to".lstrip() if file else "Add this to"
         st.html(f'<div class="foot">{adds} {markup.text(target)}. {ACCEPTED}</div>')
         if file and is_saved and owner and reason:
             st.session_state[LAST] = (key, entries)

@@ -16,6 +16,7 @@ from dashboard.access import visitor as access
 from dashboard.access.visitor import UNKNOWN_VISITOR, VISITOR_HEADER, Visitor
 from dashboard.analysis.assembly import Fleet
 from dashboard.config.access import AccessRole
+from dashboard.fleet.formatting import uncapitalized
 from dashboard.store.packing import StoredSnapshot
 
 MIB = 2**20
@@ -125,9 +126,10 @@ def role() -> AccessRole | None:
     return audit.role_of(visitor())
 
 
-def missing_role(action: str) -> str:
-    """Return which role an action needs, where that of the visitor does not include it; else empty."""
-    return access.missing_role(action, role())
+def missing_role(action: str, control: str = "") -> str:
+    """Return which role an action, or the control of this name, needs, where the visitor's does not include it."""
+    missing = access.missing_role(action, role())
+    return f"{control} {uncapitalized(missing)}" if missing and control else missing
 
 
 def control(action: str, hint: str | None = None) -> dict[str, Any]:

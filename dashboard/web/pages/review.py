@@ -162,11 +162,11 @@ def draw_controls(fleet: Fleet) -> None:
         if service.snapshots().read_only:
             st.html(f'<p class="foot">{READ_ONLY}</p>')
         elif fleet.snapshot is not None:
-            missing = sessions.missing_role("note")
-            remark = f"The notes are read-only. {missing}" if missing else SAVED
+            remark = sessions.missing_role("note", "Editing notes") or SAVED
             st.html(f'<p class="foot">{"" if unread else remark}</p>')
         else:
-            st.html(f'<p class="foot">{markup.bold("Save a snapshot to take notes.")} {WHY_SAVE}</p>')
+            why = f"{WHY_SAVE} {sessions.missing_role('save', 'Save snapshot')}"
+            st.html(f'<p class="foot">{markup.bold("Save a snapshot to take notes.")} {why}</p>')
             st.button("Save snapshot", key=SAVE, on_click=_save_snapshot, args=(fleet,), **sessions.control("save"))
     for problem in (str(st.session_state.pop(PROBLEM, "")), unread):
         if problem:

@@ -24,7 +24,8 @@ from dashboard.web.sessions import MAX_FILE_BYTES, MIB
 ID = "snapshot_id"
 SEARCHABLE = 8  # more snapshots than these have a search
 WHAT = "A snapshot is a permanent copy of the fleet at one moment. Its link always opens the same data."
-HOW = "To create one, select Save snapshot under Share, or import files below."
+HOW, OR_IMPORT = "To create one, select Save snapshot under Share", ", or import files below"
+ONCE_SAVED = "Once one is saved, open, compare and export it here."
 
 
 def read() -> SnapshotList | None:
@@ -37,7 +38,12 @@ def read() -> SnapshotList | None:
 
 
 def draw_empty() -> None:
-    how = READ_ONLY if service.snapshots().read_only else HOW
+    if service.snapshots().read_only:
+        how = READ_ONLY
+    elif missing := sessions.missing_role("save", "Save snapshot"):
+        how = f"{missing} {ONCE_SAVED}"
+    else:
+        how = f"{HOW}{'' if sessions.missing_role('import') else OR_IMPORT}."
     st.html(f'<div class="empty"><h2>No snapshots</h2><p>{WHAT} {how}</p></div>')
 
 
@@ -159,7 +165,8 @@ def _draw_snapshot(stored: StoredSnapshot) -> None:
             st.button(
                 "Delete …", key="delete", on_click=_set_to_delete, args=(stored.id,), **sessions.control("delete")
             )
-    if is_writable and (missing := sessions.missing_role("delete")):  # a tooltip of a disabled button needs a mouse
+    missing = sessions.missing_role("delete", "Delete")  # a tooltip of a disabled button needs a mouse
+    if is_writable and missing:
         st.html(f'<p class="mute">{missing}</p>')
     elif is_writable and st.session_state.get(TO_DELETE) == stored.id:
         _draw_deletion(stored)

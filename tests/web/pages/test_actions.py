@@ -84,6 +84,13 @@ def test_a_viewer_cannot_save_a_snapshot() -> None:
         press(app, key)
 
     assert service.snapshots().all() == ()
+    assert "Save snapshot needs role editor; yours is viewer. Once one is saved, " in html(visit("snapshots"))
+    assert "Save snapshot needs role editor; yours is viewer." in html(visit("review"))
+
+
+@pytest.mark.usefixtures("live", "editor")
+def test_an_empty_page_offers_an_editor_to_save_and_not_to_import() -> None:
+    assert "select Save snapshot under Share.</p>" in html(visit("snapshots"))
 
 
 @pytest.mark.usefixtures("viewer")
@@ -96,6 +103,7 @@ def test_a_viewer_reads_and_exports_a_snapshot_and_changes_nothing_of_it(live: F
     assert app.text_input(key=f"name_{key}").disabled
     assert button(app, "rename").help == "Needs role admin; yours is viewer."
     assert button(app, "delete").disabled
+    assert ">Delete needs role admin; yours is viewer.</p>" in html(app)
     enabled(app.text_input(key=f"name_{key}")).set_value("Tuesday")
     press(app, "rename")
     app = press(visit("snapshots", manage=key), "delete")
@@ -124,7 +132,7 @@ def test_a_viewer_reads_the_notes_of_a_review(live: Fleet) -> None:
     assert app.text_area.values == []
     assert "drain it" in html(app)
     assert ", ann)" in html(app)
-    assert "The notes are read-only. Needs role editor; yours is viewer." in html(app)
+    assert "Editing notes needs role editor; yours is viewer." in html(app)
 
 
 @pytest.mark.usefixtures("editor")
@@ -211,7 +219,7 @@ def test_an_editor_undoes_own_acceptances_only_and_a_viewer_accepts_nothing(
     signed_in(monkeypatch, "vic", AccessRole.VIEWER)
     app = visit("findings", finding=key)
     assert button(app, f"accept_save_{key}").help == "Needs role editor; yours is viewer."
-    assert "Needs role editor; yours is viewer. Save adds this to accepted.yaml." in html(save(app))
+    assert "Save needs role editor; yours is viewer. Save adds this to accepted.yaml." in html(save(app))
     assert not accepting.exists()
 
     signed_in(monkeypatch, "ann", AccessRole.EDITOR)
