@@ -342,7 +342,7 @@ def policy_of(options: Options) -> Policy:
             for rule, change in options.rules.items()
         },
         suppressions=tuple(
-            Suppression(**each.model_dump(exclude={"author", "created"}), number=number, file=file)
+            Suppression(**each.model_dump(exclude={"created"}), number=number, file=file)
             for file, entries in (("", options.suppress), (accepted_in, options.accepted))
             for number, each in enumerate(entries, start=1)
         ),

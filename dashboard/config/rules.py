@@ -206,8 +206,8 @@ def load_suppressions(file: Path) -> tuple[SuppressOptions, ...]:
     return read_suppressions(raw, file)
 
 
-def suppression_yaml(entries: Sequence[Suppression], more: Mapping[str, Any] | None = None) -> str:
-    """Return entries as YAML: a list under `suppress`. `more` are further keys of each."""
+def suppression_yaml(entries: Sequence[Suppression], created: str = "") -> str:
+    """Return entries as YAML, a list under `suppress`; `created` is when they were saved on a page."""
     written = [
         {
             "rule": entry.rule,
@@ -217,7 +217,8 @@ def suppression_yaml(entries: Sequence[Suppression], more: Mapping[str, Any] | N
             "owner": entry.owner,
             "reason": entry.reason,
             "until": entry.until,
-            **(more or {}),
+            "author": entry.author,
+            "created": created,
         }
         for entry in entries
     ]

@@ -185,6 +185,7 @@ class Suppression:
     labels: Mapping[str, str] = field(default_factory=dict)
     number: int = 0
     file: str = ""
+    author: str = ""  # who saved it on a page; empty without a sign-in
 
 
 class CohortShare(NamedTuple):

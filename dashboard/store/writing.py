@@ -12,7 +12,6 @@ from pathlib import Path
 
 from dashboard.config.rules import (
     add_suppression,
-    load_suppressions,
     read_suppressions,
     remove_suppression,
     suppression_yaml,
@@ -93,12 +92,12 @@ def _wait_for(descriptor: int) -> None:
 
 
 SCOPE = ("rule", "pool", "replicas", "labels", "until")  # of an entry: what it covers
-ENTRY = (*SCOPE, "owner", "reason")
+ENTRY = (*SCOPE, "owner", "reason", "author")
 READABLE = 0o644  # of a new file: `check` may run as another user
 
 
-def save_acceptance(file: Path, entries: Sequence[Suppression], author: str, at: datetime) -> None:
-    """Add entries to the file, with their author and time (UTC); what the file holds stays, with its comments.
+def save_acceptance(file: Path, entries: Sequence[Suppression], at: datetime) -> None:
+    """Add entries to the file, with the time (UTC); what the file holds stays, with its comments.
 
     Raise OptionsError where the file is wrong, not writable, or has one of them; nothing is changed then.
     """
@@ -107,17 +106,11 @@ def save_acceptance(file: Path, entries: Sequence[Suppression], author: str, at:
         for entry in entries:
             if any(_is_equal(each, entry, SCOPE) for each in read_suppressions(content, file)):
                 raise OptionsError(f"{file.name}: already has an entry for this scope until {entry.until}")
-            added = suppression_yaml([entry], {"author": author, "created": iso(at)})
+            added = suppression_yaml([entry], iso(at))
             content = add_suppression(content, file, added)
         return content
 
     _change(file, add)
-
-
-def acceptance_authors(file: Path, entries: Sequence[Suppression]) -> set[str]:
-    """Return who saved these entries of the file; raise OptionsError where it is unreadable or wrong."""
-    known = load_suppressions(file)
-    return {each.author for each in known for entry in entries if _is_equal(each, entry, ENTRY)}
 
 
 def undo_acceptance(file: Path, entries: Sequence[Suppression]) -> None:

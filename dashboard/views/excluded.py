@@ -19,7 +19,7 @@ from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, join_texts, p
 from dashboard.rules.findings import Finding, OutcomeKind, Suppression
 from dashboard.rules.policy import Policy, suppress
 from dashboard.views import pages
-from dashboard.views.blocks import Block, Entries, Entry, Paragraph, Table, Tone
+from dashboard.views.blocks import Block, Cell, Entries, Entry, Paragraph, Table, Tone
 from dashboard.views.finding_list import FindingList, side_of
 from dashboard.views.finding_text import are_few, finding_fields, findings_data, remarks, where_of
 from dashboard.views.names import brief, names_of, replica_text
@@ -87,7 +87,7 @@ def suppressed_blocks(fleet: Fleet, known: FindingList) -> tuple[Block, ...]:
             link=lambda row: Link(Kind.FINDING, row.key),
         ),
         Field("", "Where", lambda row: _where(row.finding, known.names)),
-        Field("", "Suppressed by", lambda row: brief(row.finding.suppression.owner)),
+        Field("", "Suppressed by", lambda row: _by(row.finding.suppression)),
         Field("", "Until", lambda row: f"{row.finding.suppression.until}"),
         Field("", "Reason", lambda row: one_line(row.finding.suppression.reason)),
         Field("", "File", lambda row: row.finding.suppression.file or fleet.policy.file),
@@ -99,12 +99,17 @@ def suppressed_blocks(fleet: Fleet, known: FindingList) -> tuple[Block, ...]:
     columns = (
         *finding_fields(known.names, known.sightings),
         Field("suppression.owner", key="owner"),
+        Field("suppression.author", key="author"),
         Field("suppression.until", value=lambda finding: f"{finding.suppression.until}", key="until"),
         Field("suppression.reason", key="reason"),
     )
     findings = [each.finding for each in found]
     data = to_data(findings, columns, "suppressed", "Suppressed findings")
     return (replace(table, for_programs=lambda: data), *notes)
+
+
+def _by(entry: Suppression) -> Cell:
+    return Cell(brief(entry.owner), note=f"saved by {brief(entry.author)}" if entry.author else "")
 
 
 def ignored_blocks(fleet: Fleet) -> tuple[Paragraph, ...]:

@@ -80,7 +80,7 @@ STATUS, FINDINGS, NOT_READ, SUPPRESSED = "fine", "findings", "not-read", "suppre
 SKIPPED = "skipped"
 AGREED = "agreed"
 AGREED_TITLE = "Notes"
-_COLUMNS = (Column("owner"), Column("note"), Column("at"), Column("about"), *COLUMNS)
+_COLUMNS = (*map(Column, ("owner", "note", "at", "author", "about")), *COLUMNS)
 _NO_FINDING = (Cell(""),) * len(COLUMNS)
 NEW = "new"
 NEW_TITLE = "New since the last review"
@@ -292,7 +292,7 @@ def noted_data(
     """Return notes for programs, a row each: what it is about, the finding where it is one, and the note."""
     fields, cells = finding_fields(names, sightings), []
     for about, finding, note in rows:
-        own = (note.owner, note.text, iso(note.at) if note.at else "", about)
+        own = (note.owner, note.text, iso(note.at) if note.at else "", note.author, about)
         of_finding = tuple(field.cell(finding) for field in fields) if finding else _NO_FINDING
         cells.append((*(Cell("", value=each) for each in own), *of_finding))
     return Table(name, caption, _COLUMNS, tuple(cells))

@@ -78,7 +78,7 @@ def _row(stored: StoredSnapshot, *, is_shown: bool) -> tuple[Cell, ...]:
     opened = name._replace(link=page(pages.OVERVIEW, **{pages.SNAPSHOT: short_id(stored.id)}))
     tag = (Piece(" "), Piece("open now", Style.TAG)) if is_shown else ()
     return (
-        Cell("", pieces=(opened, *tag)),
+        Cell("", pieces=(opened, *tag), note=f"by {brief(metadata.author)}" if metadata.author else ""),
         Cell("", pieces=(Piece(short_id(stored.id), Style.CODE),)),
         Cell(data_time(metadata).removeprefix(AS_OF), hint=saving_times(metadata)),
         Cell(metadata.fleet),

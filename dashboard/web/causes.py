@@ -14,12 +14,12 @@ from dashboard.analysis.causes import Cause
 from dashboard.analysis.plan import plan_of, suppressed_of
 from dashboard.config import DEFAULT_FILE
 from dashboard.config.rules import suppression_yaml
-from dashboard.errors import DashboardError, OptionsError
+from dashboard.errors import DashboardError
 from dashboard.fleet.formatting import SOME, count, one_line, shortlist
 from dashboard.fleet.pieces import plain
 from dashboard.render.markdown import to_markdown
 from dashboard.rules.findings import Finding, Suppression
-from dashboard.store.writing import acceptance_authors, save_acceptance, undo_acceptance
+from dashboard.store.writing import save_acceptance, undo_acceptance
 from dashboard.views import pages
 from dashboard.views.blocks import Entries, Entry, Tone
 from dashboard.views.excluded import covered_text, default_until, scopes
@@ -87,11 +87,10 @@ def draw_undo(entries: Sequence[Suppression], key: str) -> None:
     file, entry = acceptance_file(), entries[0]
     if file is None:
         return
-    action = _undo_of(file, entries)
     with st.container(key="accepted", horizontal=True, vertical_alignment="center", gap="small"):
         until = f"Accepted until {entry.until} by {entry.owner}."
         st.html(markup.notice("good", f"{markup.glyph('good')} {markup.text(until)}"), width="content")
-        is_undone = st.button("Undo", key=f"accept_undo_{key}", **sessions.control(action))
+        is_undone = st.button("Undo", key=f"accept_undo_{key}", **sessions.control(_undo_of(entries)))
     if is_undone:
         _apply(lambda: _undo(file, entries), "Acceptance undone")
 
@@ -122,7 +121,8 @@ def draw_form(fleet: Fleet, findings: Sequence[Finding], key: str, title: str) -
             )
             if is_saved and not (owner and reason):
                 missing.html(markup.notice("warning", f"{markup.glyph('warning', 'warning:')} Enter owner and reason."))
-        entries = [replace(each, owner=owner or NO_OWNER, reason=reason or NO_REASON) for each in entries]
+        by = {"owner": owner or NO_OWNER, "reason": reason or NO_REASON, "author": sessions.visitor().author}
+        entries = [replace(each, **by) for each in entries]
         st.html(markup.pasted(suppression_yaml(entries)))
         options = service.options()
         target = file.name if file else str(options.file if options else DEFAULT_FILE)
@@ -134,23 +134,18 @@ def draw_form(fleet: Fleet, findings: Sequence[Finding], key: str, title: str) -
 
 
 def _accept(file: Path, entries: Sequence[Suppression]) -> None:
-    visitor = sessions.visitor()
-    with audit.performed("accept", visitor, **_described(entries)):
-        save_acceptance(file, entries, visitor.author, service.utc_now())
+    with audit.performed("accept", sessions.visitor(), **_described(entries)):
+        save_acceptance(file, entries, service.utc_now())
 
 
 def _undo(file: Path, entries: Sequence[Suppression]) -> None:
-    with audit.performed(_undo_of(file, entries), sessions.visitor(), **_described(entries)):
+    with audit.performed(_undo_of(entries), sessions.visitor(), **_described(entries)):
         undo_acceptance(file, entries)
 
 
-def _undo_of(file: Path, entries: Sequence[Suppression]) -> str:
+def _undo_of(entries: Sequence[Suppression]) -> str:
     """Return the action that undoes entries: that of another where the visitor saved not all of them."""
-    try:
-        is_own = acceptance_authors(file, entries) <= {sessions.visitor().author}
-    except OptionsError:
-        is_own = False
-    return "undo" if is_own else "undo_of_another"
+    return "undo" if {each.author for each in entries} == {sessions.visitor().author} else "undo_of_another"
 
 
 def _described(entries: Sequence[Suppression]) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Saving an accepted finding: the file keeps its entries and comments, and a wrong one is not touched."""
 
 import threading
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def owners(file: Path) -> list[str]:
 
 
 def test_the_first_entry_creates_the_file_with_author_and_time(tmp_path: Path) -> None:
-    save_acceptance(tmp_path / "accepted.yaml", [entry()], "ann@example.com", AT)
+    save_acceptance(tmp_path / "accepted.yaml", [replace(entry(), author="ann@example.com")], AT)
 
     (saved,) = load_suppressions(tmp_path / "accepted.yaml")
     assert (saved.rule, saved.pool, saved.owner, saved.until) == ("RT-01", "chat", "ann", date(2027, 1, 31))
@@ -52,7 +53,7 @@ def test_entries_and_comments_of_the_file_stay(tmp_path: Path, before: str) -> N
     file = tmp_path / "accepted.yaml"
     file.write_bytes(before.encode())
     known = owners(file)
-    save_acceptance(file, [entry()], "ann", AT)
+    save_acceptance(file, [entry()], AT)
 
     assert owners(file) == [*known, "ann"]
     comments = [line.partition("#")[2].strip() for line in before.splitlines() if "#" in line]
@@ -75,7 +76,7 @@ def test_a_wrong_file_is_reported_and_not_touched(tmp_path: Path, before: str, m
     file = tmp_path / "accepted.yaml"
     file.write_text(before)
     with pytest.raises(OptionsError) as refused:
-        save_acceptance(file, [entry()], "ann", AT)
+        save_acceptance(file, [entry()], AT)
 
     assert str(refused.value).removeprefix(f"{tmp_path}/") == mistake
     assert file.read_text() == before
@@ -83,24 +84,24 @@ def test_a_wrong_file_is_reported_and_not_touched(tmp_path: Path, before: str, m
 
 def test_a_read_only_file_and_an_equal_entry_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "accepted.yaml"
-    save_acceptance(file, [entry()], "ann", AT)
+    save_acceptance(file, [entry()], AT)
     with pytest.raises(OptionsError, match=r"^accepted.yaml: already has an entry for this scope until 2027-01-31$"):
-        save_acceptance(file, [entry("bob")], "bob", AT)
+        save_acceptance(file, [entry("bob")], AT)
 
     file.chmod(0o444)
     with pytest.raises(OptionsError, match=r"^accepted.yaml: read-only; make it writable, or edit it$"):
-        save_acceptance(file, [entry(pool=None)], "ann", AT)
+        save_acceptance(file, [entry(pool=None)], AT)
     with pytest.raises(OptionsError, match=r"^accepted.yaml: No such file or directory; nothing was saved$"):
-        save_acceptance(tmp_path / "missing" / "accepted.yaml", [entry()], "ann", AT)
+        save_acceptance(tmp_path / "missing" / "accepted.yaml", [entry()], AT)
 
 
 def test_several_entries_are_saved_and_undone_together_or_not_at_all(tmp_path: Path) -> None:
     file, both = tmp_path / "accepted.yaml", [entry(pool="chat"), entry(pool="embed")]
-    save_acceptance(file, both, "ann", AT)
+    save_acceptance(file, both, AT)
     assert [each.pool for each in load_suppressions(file)] == ["chat", "embed"]
 
     with pytest.raises(OptionsError, match="already has an entry"):
-        save_acceptance(file, [entry(pool="new"), *both], "ann", AT)
+        save_acceptance(file, [entry(pool="new"), *both], AT)
     with pytest.raises(OptionsError, match="no longer has this entry"):
         undo_acceptance(file, [*both, entry(pool="new")])
     assert [each.pool for each in load_suppressions(file)] == ["chat", "embed"]
@@ -111,7 +112,7 @@ def test_several_entries_are_saved_and_undone_together_or_not_at_all(tmp_path: P
 def test_entries_that_are_saved_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
     file = tmp_path / "accepted.yaml"
     names = [f"pool-{number}" for number in range(8)]
-    savers = [threading.Thread(target=save_acceptance, args=(file, [entry(name, name)], name, AT)) for name in names]
+    savers = [threading.Thread(target=save_acceptance, args=(file, [entry(name, name)], AT)) for name in names]
     for each in savers:
         each.start()
     for each in savers:

@@ -148,6 +148,7 @@ def test_what_a_visitor_saves_has_the_name_of_the_session(live: Fleet) -> None:
     assert (note.text, note.author) == ("drain it", "ann")
     assert "saved 11:42</span> by ann" in html(app)
     assert " by ann</p>" in html(visit("snapshots", manage=stored.id))
+    assert "by ann</small>" in html(visit("snapshots"))
 
 
 def test_an_import_has_the_name_of_who_imported_it(
@@ -225,6 +226,8 @@ def test_an_editor_undoes_own_acceptances_only_and_a_viewer_accepts_nothing(
     signed_in(monkeypatch, "ann", AccessRole.EDITOR)
     save(visit("findings", finding=key))
     assert [each.author for each in load_suppressions(accepting)] == ["ann"]
+    assert "by team: canary (accepted.yaml, saved by ann)" in html(visit("findings", finding=key))
+    assert "saved by ann</small>" in html(visit("findings", rules="Suppressed"))
 
     signed_in(monkeypatch, "bob", AccessRole.EDITOR)
     app = visit("findings", finding=key)
