@@ -96,7 +96,7 @@ def test_a_dashboard_with_sign_in_answers_with_a_token(working_folder: Path, mon
     assert with_token.exit_code == 1
     assert "block_size 16 -> 32" in last_line(with_token)
     assert last_line(without).endswith("with a token of access.tokens. Use --token-env.")
-    assert last_line(other).endswith("Unauthorized: the token is unknown.")
+    assert f"{url}: Unauthorized: the token is unknown. Set another one " in last_line(other)
     assert (without.exit_code, other.exit_code) == (2, 2)
 
 

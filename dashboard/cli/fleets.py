@@ -20,7 +20,7 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.events import EventPeriod, range_between
 from dashboard.cli.targets import no_targets, polled
-from dashboard.cli.terminal import WRONG_USAGE, fail, say, token_of, wrong, wrong_options
+from dashboard.cli.terminal import PROGRAM, WRONG_USAGE, fail, say, token_of, wrong, wrong_options
 from dashboard.config import Options
 from dashboard.config.baselines import load_baselines, merge_baselines
 from dashboard.documents.changes import read_events_json
@@ -102,6 +102,7 @@ TokenEnvOption = Annotated[
     str | None,
     typer.Option("--token-env", metavar="NAME", help="The variable with a token of that dashboard."),
 ]
+WRONG_TOKEN = f"Set another one in the variable of --token-env; `{PROGRAM} token new NAME` makes one."
 NO_TOKEN = ApiKey(missing="the dashboard needs a token; use --token-env")
 
 
@@ -301,8 +302,10 @@ class CommandHistory:
         async with Client(connections=1, max_answer_bytes=MAX_BYTES, max_headers=MOST_HEADERS) as client:
             answer = await client.fetch(endpoint, SECONDS, limit=MAX_BYTES, key=self._key)
         if answer.failure is not None:
-            hint = "" if self._key.token or answer.failure.kind is not FailureKind.UNAUTHORIZED else " Use --token-env."
-            raise HistoryError(f"{_detail(answer.body) or answer.failure.detail}{hint}")
+            why = _detail(answer.body) or answer.failure.detail
+            if answer.failure.kind is FailureKind.UNAUTHORIZED:
+                why = f"{self._url}: {why} {WRONG_TOKEN if self._key.token else 'Use --token-env.'}"
+            raise HistoryError(why)
         return answer.body
 
 

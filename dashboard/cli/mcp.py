@@ -14,9 +14,9 @@ from dashboard.analysis.changes.events import EventPeriod
 from dashboard.analysis.plan import planned
 from dashboard.cli.fleets import OF_A_DASHBOARD, CommandHistory, GivenHistory, TokenEnvOption, history_source
 from dashboard.cli.targets import ConfigOption, options_of, polled
-from dashboard.cli.terminal import wrong
+from dashboard.cli.terminal import say, wrong
 from dashboard.config import Options
-from dashboard.errors import HistoryError, OptionsError
+from dashboard.errors import DashboardError, HistoryError, OptionsError
 from dashboard.mcp import LACKS_SDK
 from dashboard.views.excluded import no_list_read
 
@@ -40,7 +40,11 @@ class CommandFleets:
         with self._reading:
             age = (service.utc_now() - self._read_at).total_seconds()
             if self._fleet is None or age >= self._options.poll.interval_seconds:
-                self._fleet = planned(self._read())
+                try:
+                    self._fleet = planned(self._read())
+                except DashboardError as error:  # the agent may not show it to its user
+                    say(str(error))
+                    raise
                 self._read_at = service.utc_now()
             return self._fleet
 

@@ -6,7 +6,7 @@ import typer
 
 from dashboard.cli.terminal import is_terminal, put, width, wrong
 from dashboard.render.console import to_rule_page, to_rule_table
-from dashboard.rules.catalogue import ALL_RULES, BY_ID, likely_rule_id, unknown_rule
+from dashboard.rules.catalogue import ALL_RULES, find_rule, unknown_rule
 
 
 def rules(
@@ -18,8 +18,7 @@ def rules(
     if rule is None:
         put(to_rule_table(ALL_RULES, width=width(), colour=is_terminal()))
         return
-    by_name = {each.name: each for each in ALL_RULES}
-    found = BY_ID.get(likely_rule_id(rule)) or by_name.get(rule.lower())
+    found = find_rule(rule)
     if found is None:
         wrong(f"{rule}: {unknown_rule(rule)}")
     put(to_rule_page(found, width=width(), colour=is_terminal()))

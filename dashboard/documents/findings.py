@@ -94,14 +94,14 @@ def findings_of(fleet: Fleet) -> dict[str, Any]:
 
 def finding_object(fleet: Fleet, finding: Finding) -> dict[str, Any]:
     """Return a finding with its evidence, its remedy, since when it is there, and its measured effect."""
-    rule, remedy, names = BY_ID[finding.rule], finding.remedy, fleet.names
+    rule, remedy = BY_ID[finding.rule], finding.remedy
     return {
         "id": finding.id,
         "rule": finding.rule,
         "name": rule.name,
         "family": rule.family,
         **pick(finding, ("severity", "confidence", "fingerprint", "subject", "pools")),
-        "replicas": [{"replica": key, "name": names[key]} for key in finding.replicas],
+        "replicas": names_of(fleet, finding.replicas),
         "cohorts": [
             {"pool": share.pool or None, "cohort": share.letter or None, "count": share.number}
             for share in finding.cohorts
@@ -123,6 +123,11 @@ def finding_object(fleet: Fleet, finding: Finding) -> dict[str, Any]:
         **sighted(fleet.sightings.findings.get(finding.fingerprint)),
         "effect": effect_objects(effects_on(fleet, finding.replicas, finding.pools), [finding]),
     }
+
+
+def names_of(fleet: Fleet, replicas: Iterable[str]) -> list[dict[str, str]]:
+    """Return replicas by id and name."""
+    return [{"replica": each, "name": fleet.names[each]} for each in replicas]
 
 
 def traffic_object(traffic: Traffic) -> dict[str, Any] | None:

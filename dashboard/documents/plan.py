@@ -10,7 +10,7 @@ from dashboard.analysis.effect import effects_of_cause
 from dashboard.analysis.patch import ChangeGroup, kubectl_texts, llm_d_values, production_stack_values
 from dashboard.analysis.plan import plan_of
 from dashboard.documents import value_object, write_json
-from dashboard.documents.findings import effect_objects, head_of, past_object
+from dashboard.documents.findings import effect_objects, head_of, names_of, past_object
 
 SCHEMA_VERSION = 1
 
@@ -32,7 +32,7 @@ def cause_object(fleet: Fleet, cause: Cause) -> dict[str, Any]:
         "key": cause.key,
         "severity": cause.severity,
         "pools": fleet.pools_of(cause.replicas),
-        "replicas": cause.replicas,
+        "replicas": names_of(fleet, cause.replicas),
         "findings": [each.id for each in cause.findings],
         "remedies": list(dict.fromkeys(each.remedy.sentence for each in cause.findings)),
         "effect": effect_objects(effects_of_cause(fleet, cause), cause.findings),
@@ -54,7 +54,7 @@ def _fix_object(fleet: Fleet, fix: Fix) -> dict[str, Any]:
 def _group_object(fleet: Fleet, group: ChangeGroup) -> dict[str, Any]:
     patch, members = group.patch, [fleet.by_id[each] for each in group.replicas]
     return {
-        "replicas": group.replicas,
+        "replicas": names_of(fleet, group.replicas),
         "settings": [
             {"path": each.path, "before": value_object(each.before), "after": value_object(each.after)}
             for each in group.changes

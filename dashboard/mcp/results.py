@@ -38,8 +38,8 @@ class ResultPage(NamedTuple):
 
     key: str
     rows: Sequence[Any]
-    write: Callable[[Any], Mapping[str, Any]]
-    head: Mapping[str, Any] = {}
+    head: Mapping[str, Any]
+    write: Callable[[Any], Mapping[str, Any]] = dict
 
 
 def result_of(page: ResultPage, cursor: str | None) -> dict[str, Any]:
@@ -49,28 +49,25 @@ def result_of(page: ResultPage, cursor: str | None) -> dict[str, Any]:
     """
     at = _row_of(cursor, len(page.rows))
     left_out: list[str] = []
-    head = _shortened(_plain(page.head), HEAD_BYTES, left_out)
+    head = {"notice": NOTICE, **_shortened(page.head, HEAD_BYTES, left_out)}
     rows: list[Any] = []
-    room = MOST_BYTES - RESERVED_BYTES - _size({"notice": NOTICE, **head})
+    room = MOST_BYTES - RESERVED_BYTES - _size(head)
     for row in page.rows[at:]:
         lost: list[str] = []
-        written = _shortened(
-            _plain(page.write(row)), room if not rows else MOST_BYTES, lost, f"{page.key}[{len(rows)}]"
-        )
+        written = _shortened(page.write(row), MOST_BYTES if rows else room, lost, f"{page.key}[{len(rows)}]")
         size = _size(written) + 1
         if rows and size > room:
             break
         room -= size
         rows.append(written)
         left_out += lost
-    after = at + len(rows)
-    if more := len(left_out) - MOST_SENTENCES:
-        left_out = left_out if more < 0 else [*left_out[:MOST_SENTENCES], f"and {more:,} more shortened"]
-    if after < len(page.rows):
-        rest = len(page.rows) - after
+    if (more := len(left_out) - MOST_SENTENCES) > 0:
+        left_out[MOST_SENTENCES:] = [f"and {more:,} more shortened"]
+    rest, next_cursor = len(page.rows) - at - len(rows), None
+    if rest:
         left_out.append(f"{rest:,} of {count(len(page.rows), 'entry', 'entries')} follow: pass next_cursor as cursor.")
-    next_cursor = str(after) if after < len(page.rows) else None
-    return {"notice": NOTICE, **head, page.key: rows, "left_out": left_out, "next_cursor": next_cursor}
+        next_cursor = str(at + len(rows))
+    return {**head, page.key: rows, "left_out": left_out, "next_cursor": next_cursor}
 
 
 def _row_of(cursor: str | None, rows: int) -> int:
@@ -82,19 +79,16 @@ def _row_of(cursor: str | None, rows: int) -> int:
     return int(cursor)
 
 
-def _plain(value: Any) -> Any:
-    return json.loads(write_json(value))  # pydantic's parser refuses what a replica may nest
-
-
 def _size(value: Any) -> int:
     return len(to_json(value))
 
 
 def _shortened(value: Any, room: int, left_out: list[str], place: str = "") -> Any:
     """Return JSON without control characters, of at most `room` bytes: lists and texts are cut as far as needed."""
+    plain = json.loads(write_json(value))  # pydantic's parser refuses what a replica may nest
     for most in LENGTHS:
         lost: list[str] = []
-        short = _cut(value, most, place, lost)
+        short = _cut(plain, most, place, lost)
         if _size(short) <= room:
             break
     left_out += lost

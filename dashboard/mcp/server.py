@@ -8,22 +8,22 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import mcp_types as types
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import best_match
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from pydantic import ValidationError
 from pydantic_core import to_json
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from dashboard import __version__
+from dashboard.config.document import describe_error
 from dashboard.errors import DashboardError
 from dashboard.fleet.formatting import end_cut
 from dashboard.mcp import PATH
-from dashboard.mcp.catalogue import TOOLS, FleetTool
+from dashboard.mcp.catalogue import TOOLS, arguments_of, result_schema
 from dashboard.mcp.results import NOTICE, ToolError, result_of
 from dashboard.mcp.tools import Fleets
 
@@ -40,14 +40,13 @@ MOST_REQUEST_BYTES = 64 * 2**10
 ONLY_POST = "For agents (Model Context Protocol): POST only.\n"
 LONGEST_MISTAKE = 1_000  # characters
 INTERNAL = "Internal error of the dashboard; its log has the cause."
-_BY_NAME = {each.name: each for each in TOOLS}
 # As for the documents of the API: with more threads each takes turns with the event loop.
 _THREADS = ThreadPoolExecutor(2, "mcp")
 
 
 def build_server(fleets: Fleets) -> Server[Any]:
     """Return a server whose tools read these fleets."""
-    listed = types.ListToolsResult(tools=[_described(each) for each in TOOLS])
+    listed = types.ListToolsResult(tools=[described(each) for each in TOOLS])
 
     async def list_tools(_context: ServerRequestContext[Any], _params: Any) -> types.ListToolsResult:
         return listed
@@ -59,12 +58,14 @@ def build_server(fleets: Fleets) -> Server[Any]:
         try:
             result = await loop.run_in_executor(_THREADS, call, fleets, asked.name, asked.arguments or {})
         except DashboardError as error:
-            return _failed(end_cut(str(error), LONGEST_MISTAKE))  # of a source it may have foreign text
+            mistake = end_cut(str(error), LONGEST_MISTAKE)  # of a source it may have foreign text
         except Exception:
             log.exception("the tool %s failed", end_cut(asked.name))
-            return _failed(INTERNAL)
-        text = types.TextContent(text=to_json(result).decode())
-        return types.CallToolResult(content=[text], structured_content=result)
+            mistake = INTERNAL
+        else:
+            text = types.TextContent(text=to_json(result).decode())
+            return types.CallToolResult(content=[text], structured_content=result)
+        return types.CallToolResult(content=[types.TextContent(text=mistake)], is_error=True)
 
     return Server(
         NAME, version=__version__, instructions=INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool
@@ -73,28 +74,27 @@ def build_server(fleets: Fleets) -> Server[Any]:
 
 def call(fleets: Fleets, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the result of a tool; raise a DashboardError, whose sentence says what to do."""
-    tool = _BY_NAME.get(name)
-    if tool is None:
-        raise ToolError(f"There is no tool {end_cut(name, 80)!r}; there are {', '.join(_BY_NAME)}.")
-    mistake = best_match(Draft202012Validator(tool.input_schema).iter_errors(dict(asked)))
-    if mistake is not None:
-        place = ".".join(map(str, mistake.absolute_path)) or name
-        raise ToolError(f"{place}: {end_cut(mistake.message)}.")
-    return result_of(tool.run(fleets, asked), asked.get("cursor"))
+    if name not in TOOLS:
+        raise ToolError(f"There is no tool {end_cut(name, 80)!r}; there are {', '.join(TOOLS)}.")
+    model = arguments_of(TOOLS[name])
+    try:
+        arguments = dict(model.model_validate(asked))
+    except ValidationError as error:
+        raise ToolError(f"{name}: {end_cut(describe_error(error.errors()[0], model))}.") from None
+    cursor = arguments.pop("cursor")
+    return result_of(TOOLS[name](fleets, **arguments), cursor)
 
 
-def _described(tool: FleetTool) -> types.Tool:
+def described(name: str) -> types.Tool:
+    """Return a tool as agents see it."""
+    tool = TOOLS[name]
     return types.Tool(
-        name=tool.name,
-        description=tool.description,
-        input_schema=tool.input_schema,
-        output_schema=tool.output_schema,
+        name=name,
+        description=" ".join((tool.__doc__ or "").split()),
+        input_schema=arguments_of(tool).model_json_schema(),
+        output_schema=result_schema(name),
         annotations=types.ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
     )
-
-
-def _failed(sentence: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(text=sentence)], is_error=True)
 
 
 async def serve_stdio(fleets: Fleets) -> None:

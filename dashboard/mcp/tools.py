@@ -1,10 +1,13 @@
 """The tools: each takes a part of a published document, or a page of its rows. None decides anything."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field
 
 from dashboard.analysis.assembly import Fleet, only_replicas
+from dashboard.analysis.causes import Cause
 from dashboard.analysis.changes.events import ChangeFilter, EventPeriod, filter_events
 from dashboard.analysis.plan import plan_of
 from dashboard.documents import pick
@@ -12,14 +15,18 @@ from dashboard.documents.changes import event_object, sum_object
 from dashboard.documents.findings import finding_object, head_of, pool_object, traffic_object
 from dashboard.documents.fleet import comparison_object, engine_object
 from dashboard.documents.plan import cause_object
-from dashboard.fleet import Cohort, Pool, Replica
+from dashboard.fleet import Pool, Replica
 from dashboard.fleet.formatting import end_cut, shortlist
+from dashboard.fleet.pieces import to_plain
 from dashboard.fleet.times import parse_since
 from dashboard.mcp.results import ResultPage, ToolError
 from dashboard.render.rule_markdown import headline, rule_page
 from dashboard.render.tabular import setting_object
-from dashboard.rules.catalogue import ALL_RULES, BY_ID, likely_rule_id, unknown_rule
+from dashboard.rules.catalogue import ALL_RULES, find_rule, unknown_rule
 from dashboard.rules.findings import Finding, Severity
+from dashboard.rules.registry import Rule
+from dashboard.views.blocks import Paragraph
+from dashboard.views.cause import cause_section
 from dashboard.views.plan import plan_text
 from dashboard.views.setting import pool_values, similar_settings
 from dashboard.views.summary import fleet_lead, fleet_title, incomplete_replicas
@@ -27,7 +34,9 @@ from dashboard.vllm.field_reference import known_paths
 
 CHOSEN = "chosen replicas"
 SHORT = ("id", "rule", "name", "severity", "pools", "sentence", "fingerprint", "first_seen")
-Asked = Mapping[str, Any]
+PoolName = Annotated[str, Field(description="Name of a pool, as in fleet_status.")]
+RuleName = Annotated[str, Field(description="Id or name of a rule, such as RT-01.")]
+Time = Annotated[str, Field(description="A time such as 2026-11-22T14:00Z, or a period before now such as 24h or 7d.")]
 
 
 class Fleets(NamedTuple):
@@ -41,7 +50,7 @@ class Fleets(NamedTuple):
     now: Callable[[], datetime]
 
 
-def fleet_status(fleets: Fleets, _asked: Asked) -> ResultPage:
+def fleet_status(fleets: Fleets) -> ResultPage:
     """Start here: coverage, counts of findings, replicas that are down or partial, and the pools.
 
     Of each pool its replicas, whether they share prefixes, what they share (router, KV store), and its rollout.
@@ -58,43 +67,50 @@ def fleet_status(fleets: Fleets, _asked: Asked) -> ResultPage:
         "notes": [*fleet.inspection.notes, *fleet.unrecorded],
         "discovery_errors": fleet.discovery_errors,
     }
-    return ResultPage("pools", fleet.pools, lambda pool: pool_object(fleet, pool), head)
+    return ResultPage("pools", fleet.pools, head, lambda pool: pool_object(fleet, pool))
 
 
-def list_findings(fleets: Fleets, asked: Asked) -> ResultPage:
+def list_findings(
+    fleets: Fleets,
+    pool: PoolName | None = None,
+    severity: Annotated[Severity, Field(description="The lowest severity.")] = Severity.INFO,
+    rule: RuleName | None = None,
+    suppressed: Annotated[bool, Field(description="The suppressed ones instead of the active ones.")] = False,  # noqa: FBT002
+) -> ResultPage:
     """List the findings in short, the worst first. get_finding has evidence and remedy, fix_plan what to change."""
     fleet = _fleet(fleets)
-    pool, rule, least = asked.get("pool"), asked.get("rule"), Severity(asked.get("severity", Severity.INFO))
     if pool is not None:
         _pool(fleet, pool)
-    known = fleet.inspection.suppressed if asked.get("suppressed") else fleet.inspection.findings
+    only = None if rule is None else _rule(rule).id
+    known = fleet.inspection.suppressed if suppressed else fleet.inspection.findings
     found = [
         each
         for each in known
-        if (pool is None or pool in each.pools)
-        and (rule is None or each.rule == likely_rule_id(rule))
-        and each.severity.rank <= least.rank
+        if (pool is None or pool in each.pools) and only in {None, each.rule} and each.severity.rank <= severity.rank
     ]
 
     def short(finding: Finding) -> dict[str, Any]:
         return {**_pick(finding_object(fleet, finding), *SHORT), "replica_count": len(finding.replicas)}
 
-    return ResultPage("findings", found, short, _head(fleet))
+    return ResultPage("findings", found, _head(fleet), short)
 
 
-def get_finding(fleets: Fleets, asked: Asked) -> ResultPage:
+def get_finding(
+    fleets: Fleets,
+    id: Annotated[str, Field(description="The id or the fingerprint of a finding.")],  # noqa: A002
+) -> ResultPage:
     """Return one finding: who has it, evidence, why it matters, remedy with flags, since when, measured effect."""
-    fleet, key = _fleet(fleets), asked["id"]
+    fleet = _fleet(fleets)
     every = (*fleet.inspection.findings, *fleet.inspection.suppressed)
-    found = [each for each in every if key in {each.id, each.fingerprint}]
+    found = [each for each in every if id in {each.id, each.fingerprint}]
     if not found:
-        if key in BY_ID:
-            raise ToolError(f"{key} is a rule, not a finding. list_findings with rule {key} has the ids.")
-        raise ToolError(f"There is no finding {_quoted(key)}: it was fixed, or changed. list_findings has the ids.")
-    return ResultPage("findings", found, lambda finding: finding_object(fleet, finding), _head(fleet))
+        if rule := find_rule(id):
+            raise ToolError(f"{rule.id} is a rule, not a finding. list_findings with rule {rule.id} has the ids.")
+        raise ToolError(f"There is no finding {_quoted(id)}: it was fixed, or changed. list_findings has the ids.")
+    return ResultPage("findings", found, _head(fleet), lambda finding: finding_object(fleet, finding))
 
 
-def fix_plan(fleets: Fleets, asked: Asked) -> ResultPage:
+def fix_plan(fleets: Fleets, pool: PoolName | None = None) -> ResultPage:
     """Return the fix plan: settings to change, flags, which replicas to restart.
 
     The first cause comes first. Of each change the findings that it is predicted to end or to begin. This server
@@ -102,20 +118,30 @@ def fix_plan(fleets: Fleets, asked: Asked) -> ResultPage:
     """
     fleet = _fleet(fleets)
     plan = plan_of(fleet)
-    if (pool := asked.get("pool")) is not None:
+    if pool is not None:
         plan = plan.of_pool(_pool(fleet, pool).name, fleet.replicas)
-    names = sorted(fleet.names[each] for each in plan.own(plan.restarts))
-    head = {**_head(fleet), "headline": plan_text(plan), "restarts": names}
-    return ResultPage("causes", plan.causes, lambda cause: cause_object(fleet, cause), head)
+
+    def numbered(row: tuple[int, Cause]) -> dict[str, Any]:
+        shown = cause_section(fleet, plan, row[1], row[0], is_short=True)
+        sentences = [to_plain(each.line) for each in shown.blocks if isinstance(each, Paragraph)]
+        return {"title": shown.title, "sentences": sentences, **cause_object(fleet, row[1])}
+
+    restarts = sorted(_names(fleet, plan.own(plan.restarts)))
+    head = {**_head(fleet), "headline": plan_text(plan), "restarts": restarts}
+    return ResultPage("causes", [*enumerate(plan.causes, 1)], head, numbered)
 
 
-def compare(fleets: Fleets, asked: Asked) -> ResultPage:
+def compare(
+    fleets: Fleets,
+    pool: PoolName | None = None,
+    replicas: Annotated[list[str], Field(min_length=2, max_length=20, description="Ids or names, instead of pool.")]
+    | None = None,
+) -> ResultPage:
     """Compare the replicas of a pool, or two or more replicas of any pools.
 
     Cohorts of equal settings, whether they share prefixes and why not, and each setting that differs with its values.
     """
     fleet = _fleet(fleets)
-    pool, replicas = asked.get("pool"), asked.get("replicas")
     if (pool is None) == (replicas is None):
         raise ToolError("compare: pass pool, or replicas.")
     if replicas is not None:
@@ -124,13 +150,18 @@ def compare(fleets: Fleets, asked: Asked) -> ResultPage:
     else:
         own = _pool(fleet, str(pool))
     whole = comparison_object(fleet, own)
-    head = {**_head(fleet), "pool": own.name, **_pick(whole, "prefix_sharing", "cohorts")}
-    return ResultPage("differences", whole["differences"], dict, head)
+    cohorts = [{**each, "replicas": _names(fleet, each["replicas"])} for each in whole["cohorts"]]
+    head = {**_head(fleet), "pool": own.name, "prefix_sharing": whole["prefix_sharing"], "cohorts": cohorts}
+    return ResultPage("differences", whole["differences"], head)
 
 
-def get_setting(fleets: Fleets, asked: Asked) -> ResultPage:
+def get_setting(
+    fleets: Fleets,
+    path: Annotated[str, Field(description="Such as cache_config.block_size, or block_size.")],
+    pool: PoolName | None = None,
+) -> ResultPage:
     """Return the values of one setting on all replicas, where they are from, and its default by vLLM version."""
-    fleet, path, pool = _fleet(fleets), asked["path"], asked.get("pool")
+    fleet = _fleet(fleets)
     if (similar := similar_settings(fleet, path)) is not None:
         similar = [each for each in similar if each in known_paths()]
         if [each.rpartition(".")[2] for each in similar] != [path]:
@@ -140,74 +171,62 @@ def get_setting(fleets: Fleets, asked: Asked) -> ResultPage:
     name = None if pool is None else _pool(fleet, pool).name
     values = [each for each in pool_values(fleet, path) if name in {None, each.pool}]
     whole = setting_object(path, values)
-    return ResultPage("values", whole.pop("values"), dict, {**_head(fleet), **whole})
+    rows = [{**each, "replicas": _names(fleet, each["replicas"])} for each in whole.pop("values")]
+    return ResultPage("values", rows, {**_head(fleet), **whole})
 
 
-def capacity(fleets: Fleets, asked: Asked) -> ResultPage:
+def capacity(fleets: Fleets, pool: PoolName | None = None) -> ResultPage:
     """Return the KV cache in tokens and bytes, of each pool; with `pool` of each DP rank of it.
 
     Basis `assumed` is an upper bound.
     """
     fleet = _fleet(fleets)
-    if (pool := asked.get("pool")) is None:
-        head = {**_head(fleet), "total": sum_object(fleet.total)}
-        return ResultPage(
-            "pools", fleet.pools, lambda own: {"pool": own.name, **sum_object(fleet.capacity[own.name])}, head
-        )
-    own = _pool(fleet, pool)
-    ranks = [(each, rank) for each in _members(fleet, own) for rank in each.engines]
-    head = {**_head(fleet), "total": sum_object(fleet.capacity[own.name])}
-    return ResultPage("engines", ranks, lambda row: {"replica": row[0].id, **engine_object(row[1])}, head)
+    if pool is None:
+        sums = [{"pool": each.name, **sum_object(fleet.capacity[each.name])} for each in fleet.pools]
+        return ResultPage("pools", sums, {**_head(fleet), "total": sum_object(fleet.total)})
+    ranks = [
+        {"replica": each.id, "name": each.name, **engine_object(rank)}
+        for each in _members(fleet, pool)
+        for rank in each.engines
+    ]
+    return ResultPage("engines", ranks, {**_head(fleet), "total": sum_object(fleet.capacity[pool])})
 
 
-def traffic(fleets: Fleets, asked: Asked) -> ResultPage:
+def traffic(fleets: Fleets, pool: PoolName | None = None) -> ResultPage:
     """Return what engines did in the last window: requests, prefix hit rate, time to first token.
 
     Of each cohort of each pool; with `pool` of each replica of it. null: not read twice, or traffic is off.
     """
     fleet = _fleet(fleets)
-    if (pool := asked.get("pool")) is not None:
-        members = _members(fleet, _pool(fleet, pool))
-
-        def of_replica(replica: Replica) -> dict[str, Any]:
-            used = traffic_object(fleet.traffic_of([replica.id]))
-            return {"replica": replica.id, "name": replica.name, "traffic": used}
-
-        return ResultPage("replicas", members, of_replica, _head(fleet))
-    cohorts = [(each, cohort) for each in fleet.pools for cohort in each.cohorts]
-
-    def of_cohort(row: tuple[Pool, Cohort]) -> dict[str, Any]:
-        used = traffic_object(fleet.traffic_of(row[1].replicas))
-        return {"pool": row[0].name, "cohort": row[1].letter, "replica_count": len(row[1].replicas), "traffic": used}
-
-    return ResultPage("cohorts", cohorts, of_cohort, _head(fleet))
+    if pool is None:
+        cohorts = [(each.name, cohort.letter, cohort.replicas) for each in fleet.pools for cohort in each.cohorts]
+        rows = [({"pool": name, "cohort": letter, "replica_count": len(ids)}, ids) for name, letter, ids in cohorts]
+    else:
+        rows = [({"replica": each.id, "name": each.name}, (each.id,)) for each in _members(fleet, pool)]
+    key = "cohorts" if pool is None else "replicas"
+    return ResultPage(
+        key, rows, _head(fleet), lambda row: {**row[0], "traffic": traffic_object(fleet.traffic_of(row[1]))}
+    )
 
 
-def changes(fleets: Fleets, asked: Asked) -> ResultPage:
+def changes(fleets: Fleets, since: Time = "24h", until: Time | None = None, pool: PoolName | None = None) -> ResultPage:
     """Return what happened since a time, from the history.
 
     Replicas added, removed or restarted; settings; KV cache; findings that began or ended.
     """
     fleet, now = _fleet(fleets), fleets.now()
-    since, until = (_time(name, asked.get(name, usual), now) for name, usual in (("since", "24h"), ("until", None)))
-    if since > until:
+    begin, end = _time("since", since, now), _time("until", until, now) if until else now
+    if begin > end:
         raise ToolError("until: earlier than since.")
-    pool = asked.get("pool", "")
-    happened = fleets.happened(since, until)
+    happened = fleets.happened(begin, end)
     events = filter_events(happened.events, ChangeFilter(pool), ()) if pool else happened.events
-    return ResultPage("events", events, event_object, {"fleet": fleet.name, **pick(happened, ("since", "until"))})
+    return ResultPage("events", events, {"fleet": fleet.name, **pick(happened, ("since", "until"))}, event_object)
 
 
-def explain_rule(_fleets: Fleets, asked: Asked) -> ResultPage:
+def explain_rule(_fleets: Fleets, rule: RuleName | None = None) -> ResultPage:
     """Return the page of a rule: why it matters, how to fix, exceptions, evidence. Without `rule` the list of rules."""
-    text = asked.get("rule")
-    if text is None:
-        return ResultPage("rules", ALL_RULES, lambda rule: {"rule": rule.id, "name": rule.name, "page": headline(rule)})
-    by_name = {each.name: each for each in ALL_RULES}
-    found = BY_ID.get(likely_rule_id(text)) or by_name.get(text.lower())
-    if found is None:
-        raise ToolError(f"{_quoted(text)}: {unknown_rule(text)}.")
-    return ResultPage("rules", [found], lambda rule: {"rule": rule.id, "name": rule.name, "page": rule_page(rule)})
+    found, page = (ALL_RULES, headline) if rule is None else ([_rule(rule)], rule_page)
+    return ResultPage("rules", found, {}, lambda each: {"rule": each.id, "name": each.name, "page": page(each)})
 
 
 def _fleet(fleets: Fleets) -> Fleet:
@@ -232,8 +251,19 @@ def _pool(fleet: Fleet, name: str) -> Pool:
     return found
 
 
-def _members(fleet: Fleet, pool: Pool) -> list[Replica]:
-    return [fleet.by_id[each] for each in pool.replicas]
+def _rule(text: str) -> Rule:
+    found = find_rule(text)
+    if found is None:
+        raise ToolError(f"{_quoted(text)}: {unknown_rule(text)} (explain_rule lists all)")
+    return found
+
+
+def _names(fleet: Fleet, replicas: Iterable[str]) -> list[str]:
+    return [fleet.names[each] for each in replicas]
+
+
+def _members(fleet: Fleet, pool: str) -> list[Replica]:
+    return [fleet.by_id[each] for each in _pool(fleet, pool).replicas]
 
 
 def _replica(fleet: Fleet, name: str) -> Replica:
@@ -247,9 +277,9 @@ def _replica(fleet: Fleet, name: str) -> Replica:
     return found[0]
 
 
-def _time(name: str, text: str | None, now: datetime) -> datetime:
+def _time(name: str, text: str, now: datetime) -> datetime:
     try:
-        return now if text is None else parse_since(text, now)
+        return parse_since(text, now)
     except ValueError as error:
         raise ToolError(f"{name}: {error}.") from None
 

@@ -137,6 +137,12 @@ def likely_rule_id(text: str) -> str:
     return f"{form['family'].upper()}-{int(form['number']):02}" if form else text
 
 
+def find_rule(text: str) -> Rule | None:
+    """Return the rule with this id, which `likely_rule_id` may spell, or this name."""
+    named = (each for each in ALL_RULES if each.name == text.lower())
+    return BY_ID.get(likely_rule_id(text)) or next(named, None)
+
+
 def rule_id(text: str) -> str:
     """Return the id of a rule in upper case; another text unchanged."""
     return text.upper() if text.upper() in BY_ID else text

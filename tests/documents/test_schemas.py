@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 import dashboard.cli.check  # noqa: F401  all enums
 from tests.docs_pages import schema
 
-NAMES = ("changes", "events", "findings", "fleet", "report")
+NAMES = ("changes", "events", "findings", "fleet", "plan", "report", "tools")
 SCHEMAS = {name: schema(name) for name in NAMES}
 # One name for two objects, of which one has more keys.
 SEVERAL = {"Suppression", "Pool"}

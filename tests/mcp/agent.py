@@ -1,7 +1,7 @@
 """A scripted agent: three questions of an operator, answered by tools alone."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 from mcp import Client
@@ -29,19 +29,19 @@ class Agent:
             (whole,) = (await self._call("get_finding", id=each["id"]))["findings"]
             names = ", ".join(replica["name"] for replica in whole["replicas"])
             self._answer(f"{each['rule']} in {', '.join(each['pools'])}: {each['sentence']} ({names})")
-        down = (f"{each['name']}: {each['state']}, {each['reason']['detail']}" for each in status["not_up"])
-        self._answer(*(line for line in down if "down" in line))
+        self._answer(*(f"{each['name']} is {each['state']}: {each['reason']['detail']}" for each in status["not_up"]))
 
     async def _what_to_restart(self) -> None:
         self._say("user", "What has to be restarted?")
         plan = await self._call("fix_plan")
-        self._answer(plan["headline"], ", ".join(plan["restarts"]))
+        self._answer(f"{plan['headline']}: {', '.join(plan['restarts'])}")
 
     async def _what_to_fix(self) -> None:
         self._say("user", "What would you change?")
         async for cause in self._every("causes", "fix_plan"):
-            self._answer(f"{cause['key']} ({cause['severity']}): {' '.join(cause['remedies'])}")
-            self._answer(*map(_change_text, _changes(cause)))
+            steps = [] if cause["fixes"] else cause["remedies"]
+            self._answer(f"{cause['title']} ({cause['severity']})")
+            self._answer(*(f"   {each}" for each in [*cause["sentences"], *steps]))
 
     async def _call(self, name: str, **asked: Any) -> dict[str, Any]:
         result = await self._client.call_tool(name, asked)
@@ -69,17 +69,3 @@ class Agent:
 
     def _say(self, who: str, line: str) -> None:
         self.lines.append(f"{who}> {line}")
-
-
-def _change_text(change: dict[str, Any]) -> str:
-    """Return `  2 x --max-num-seqs 256, without --enforce-eager`."""
-    names = (f"{each['name']}={each['value']}" for each in change["environment"])
-    removed = (f"without {each}" for each in change["flags_to_remove"])
-    image = [change["image"]] if change["image"] else []
-    return f"  {len(change['replicas'])} x {', '.join([*change['flags'], *removed, *names, *image])}"
-
-
-def _changes(cause: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield what the recommended fix changes."""
-    for fix in cause["fixes"][:1]:
-        yield from fix["changes"]

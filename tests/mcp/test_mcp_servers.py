@@ -22,13 +22,17 @@ from starlette.applications import Starlette
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
+from dashboard.cli.fleets import NO_TOKEN, WRONG_TOKEN, HistorySource
+from dashboard.cli.mcp import CommandFleets
+from dashboard.cli.targets import options_of
 from dashboard.config import Options
 from dashboard.demo import default_fleet
 from dashboard.demo.server import in_thread
 from dashboard.mcp import LACKS_SDK
 from dashboard.mcp.catalogue import TOOLS
-from dashboard.mcp.server import INSTRUCTIONS, MOST_REQUEST_BYTES, build_server
+from dashboard.mcp.server import INSTRUCTIONS, MOST_REQUEST_BYTES, build_server, call
 from dashboard.mcp.tools import Fleets
+from dashboard.sources.http.credentials import ApiKey
 from dashboard.web import edge, server
 from tests.commands import assert_wrong_usage, demo_targets, run
 from tests.e2e.frozen_fleets import STORY, frozen
@@ -39,7 +43,9 @@ from tests.serving import ROOT, START_SECONDS, free_port
 
 TOKEN = "fleet_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 ENTRY = {"name": "agent", "role": "viewer", "sha256": sha256(TOKEN.encode()).hexdigest()}
-PROXIED = {"mode": "proxy", "trusted_proxies": ["10.0.0.0/8"], "roles": {"viewer": ["*"]}, "tokens": [ENTRY]}
+OLD = {"name": "old", "role": "viewer", "sha256": sha256(b"fleet_old").hexdigest(), "expires": "2026-01-01"}
+PROXIED = {"mode": "proxy", "trusted_proxies": ["10.0.0.0/8"], "roles": {"viewer": ["*"]}, "tokens": [ENTRY, OLD]}
+HOW = "Use the address of the proxy. Programs send Authorization: Bearer with a token of access.tokens."
 PAGE = Path(st.__file__).with_name("static") / "index.html"
 TRANSCRIPT = FOLDER / "demo" / "agent.txt"
 
@@ -95,6 +101,12 @@ def url() -> Iterator[str]:
         yield served
 
 
+@pytest.fixture(scope="module")
+def gated() -> Iterator[str]:
+    with dashboard(access=PROXIED) as served:
+        yield served
+
+
 def with_client(target: Any, work: Callable[[Client], Awaitable[Any]], mode: str = "auto") -> Any:
     async def connected() -> Any:
         async with Client(target, mode=mode) as client:
@@ -118,8 +130,8 @@ def test_an_agent_answers_from_the_demo_over_http(url: str, mode: str) -> None:
     assert with_client(f"{url}/mcp", transcript, mode) == TRANSCRIPT.read_text()
 
 
-def test_an_agent_gets_the_same_answers_over_standard_input_from_a_dashboard(url: str) -> None:
-    assert with_client(command("--url", url), transcript) == TRANSCRIPT.read_text()
+def test_an_agent_gets_the_same_answers_over_standard_input_with_a_token_of_a_dashboard(gated: str) -> None:
+    assert with_client(command("--url", gated, "--token-env", "T", T=TOKEN), transcript) == TRANSCRIPT.read_text()
 
 
 def test_without_a_dashboard_the_targets_of_the_options_are_polled(tmp_path: Path) -> None:
@@ -127,10 +139,8 @@ def test_without_a_dashboard_the_targets_of_the_options_are_polled(tmp_path: Pat
     with in_thread(default_fleet()[:3], port=0) as demo:
         config.write_text(json.dumps({"name": "three", "targets": demo_targets(demo), "data_folder": str(tmp_path)}))
 
-        async def status(client: Client) -> Any:
-            return (await client.call_tool("fleet_status")).structured_content
-
-        found = with_client(command("--config", str(config)), status)
+        read = CommandFleets(options_of(config), None)
+        found = call(Fleets(read.current, read.happened, service.utc_now), "fleet_status", {})
 
     assert (found["fleet"], found["coverage"]) == ("three", {"targets": 3, "up": 3, "partial": 0, "down": 0})
     assert not (tmp_path / "history.db").exists(), "an agent records nothing"
@@ -139,7 +149,7 @@ def test_without_a_dashboard_the_targets_of_the_options_are_polled(tmp_path: Pat
 def test_every_tool_is_read_only_and_described(url: str) -> None:
     listed = with_client(f"{url}/mcp", lambda client: client.list_tools()).tools
 
-    assert [each.name for each in listed] == [each.name for each in TOOLS]
+    assert [each.name for each in listed] == [*TOOLS]
     assert all(each.annotations.read_only_hint and each.description for each in listed)
 
 
@@ -155,10 +165,16 @@ def test_the_instructions_say_that_names_and_values_are_data(url: str) -> None:
     ("name", "asked", "sentence"),
     [
         ("no_such_tool", {}, "There is no tool 'no_such_tool'; there are fleet_status, "),
-        ("get_finding", {}, "get_finding: 'id' is a required property."),
-        ("get_finding", {"id": "RT-01"}, "RT-01 is a rule, not a finding. list_findings with rule RT-01 has the ids."),
-        ("list_findings", {"severity": "fatal"}, "severity: 'fatal' is not one of ['critical', 'warning', 'info']."),
-        ("fleet_status", {"pool": "x"}, "fleet_status: Additional properties are not allowed ('pool' was unexpected)."),
+        ("get_finding", {}, "get_finding: id: missing."),
+        ("get_finding", {"id": "rt-1"}, "RT-01 is a rule, not a finding. list_findings with rule RT-01 has the ids."),
+        ("list_findings", {"severity": "fatal"}, "list_findings: severity: unknown value; expected 'critical', "),
+        ("list_findings", {"rule": "RT-99"}, "'RT-99': unknown rule; there are RT-01 "),
+        (
+            "list_findings",
+            {"rule": "block-size"},
+            "'block-size': unknown rule; did you mean RT-01? (explain_rule lists all)",
+        ),
+        ("list_findings", {"polo": "x"}, "list_findings: polo: unknown key; did you mean pool?"),
         ("fix_plan", {"pool": "x"}, "There is no pool 'x'; fleet_status lists the pools."),
         ("list_findings", {"cursor": "-1"}, "cursor: expected next_cursor of the last result; "),
         ("list_findings", {"cursor": "1" * 5_000}, "cursor: expected next_cursor of the last result; "),
@@ -195,26 +211,35 @@ def test_before_the_first_poll_a_tool_says_so(url: str) -> None:
     )
 
 
-def test_the_gate_lets_a_token_in_and_nobody_without_one() -> None:
-    async def asked(served: str, headers: dict[str, str]) -> bool:
+def test_the_gate_lets_a_token_in_and_nobody_without_one(gated: str) -> None:
+    async def asked(headers: dict[str, str]) -> bool:
         async with (
             httpx2.AsyncClient(headers=headers) as web,
-            Client(streamable_http_client(f"{served}/mcp", http_client=web)) as client,
+            Client(streamable_http_client(f"{gated}/mcp", http_client=web)) as client,
         ):
             return (await client.call_tool("fleet_status")).is_error
 
-    async def refused_by(client: Client) -> str:
-        result = await client.call_tool("fleet_status")
-        return str(getattr(result.content[0], "text", "")) if result.is_error else ""
+    assert asyncio.run(asked({"Authorization": f"Bearer {TOKEN}"})) is False
+    assert httpx2.post(f"{gated}/mcp", json={}).status_code == 401
 
-    with dashboard(access=PROXIED) as served:
-        assert asyncio.run(asked(served, {"Authorization": f"Bearer {TOKEN}"})) is False
-        assert with_client(command("--url", served, "--token-env", "T", T=TOKEN), refused_by) == ""
-        refused = httpx2.post(f"{served}/mcp", json={})
-        why = with_client(command("--url", served), refused_by)
 
-    assert refused.status_code == 401
-    assert why.endswith(" Use --token-env.")
+@pytest.mark.parametrize(
+    ("key", "sentence"),
+    [
+        (NO_TOKEN, f"Unauthorized: 127.0.0.1 is not in access.trusted_proxies. {HOW} Use --token-env."),
+        (ApiKey("fleet_unknown"), f"Unauthorized: the token is unknown. {WRONG_TOKEN}"),
+        (ApiKey("fleet_old"), f"Unauthorized: token old expired on 2026-01-01. {WRONG_TOKEN}"),
+    ],
+)
+def test_where_a_dashboard_refuses_the_command_the_agent_and_standard_error_say_why(
+    gated: str, key: ApiKey, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    read = CommandFleets(Options(), HistorySource(gated, key))
+    tools = build_server(Fleets(read.current, read.happened, service.utc_now))
+    result = with_client(tools, lambda client: client.call_tool("fleet_status"))
+
+    assert (result.is_error, result.content[0].text) == (True, f"{gated}: {sentence}")
+    assert capsys.readouterr().err.endswith(f"{gated}: {sentence}\n")
 
 
 def test_other_sites_and_other_methods_are_refused(url: str) -> None:

@@ -12,14 +12,17 @@ from pydantic_core import from_json, to_json
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.plan import planned
+from dashboard.analysis.plan import plan_of, planned
 from dashboard.documents.findings import findings_json
 from dashboard.documents.fleet import fleet_json
 from dashboard.documents.plan import plan_json
-from dashboard.mcp.catalogue import TOOLS
+from dashboard.fleet.pieces import to_plain
+from dashboard.mcp.catalogue import TOOLS, result_schema
 from dashboard.mcp.results import MOST_BYTES, NOTICE, WITH_LINES, ResultPage, result_of
-from dashboard.mcp.server import call
+from dashboard.mcp.server import call, described
 from dashboard.mcp.tools import Fleets
+from dashboard.views.blocks import Paragraph
+from dashboard.views.plan import plan_view
 from tests.builders import document, down, replica
 from tests.builders import fleet as built
 from tests.docs_pages import schema
@@ -127,11 +130,10 @@ def test_a_result_matches_its_schema_and_has_at_most_20_kb(
     request: pytest.FixtureRequest, fleet: str, name: str, wanted: dict[str, Any]
 ) -> None:
     found = asked(request.getfixturevalue(fleet), name, wanted)
-    (tool,) = (each for each in TOOLS if each.name == name)
 
     assert len(to_json(found)) <= MOST_BYTES == 20_000
     assert found["notice"] == NOTICE
-    jsonschema.validate(found, tool.output_schema, jsonschema.Draft202012Validator)
+    jsonschema.validate(found, result_schema(name), jsonschema.Draft202012Validator)
 
 
 @pytest.mark.parametrize(("name", "wanted"), CALLS)
@@ -157,7 +159,7 @@ def test_a_finding_of_a_hostile_fleet_names_its_pool_on_one_line(hostile: Fleets
 def test_descriptions_and_schemas_have_no_foreign_text(hostile: Fleets) -> None:
     """Agents trust them: they are the same for every fleet."""
     assert hostile.current().pools
-    assert "SYSTEM" not in json.dumps([(each.description, each.input_schema, each.output_schema) for each in TOOLS])
+    assert "SYSTEM" not in json.dumps([described(each).model_dump() for each in TOOLS])
 
 
 def test_a_mistake_repeats_what_was_asked_and_no_foreign_name(hostile: Fleets) -> None:
@@ -176,7 +178,8 @@ def test_pages_together_have_every_row_of_the_document_once(story: Fleets) -> No
     findings = json.loads(findings_json(story.current(), AT))
     fleet = json.loads(fleet_json(story.current(), AT))
 
-    assert every_row(story, "fix_plan", "causes") == plan["causes"]
+    causes = every_row(story, "fix_plan", "causes")
+    assert [{key: each[key] for key in plan["causes"][0]} for each in causes] == plan["causes"]
     assert every_row(story, "fleet_status", "pools") == findings["pools"]
     assert [each["id"] for each in every_row(story, "list_findings", "findings")] == [
         each["id"] for each in findings["findings"]
@@ -187,7 +190,7 @@ def test_pages_together_have_every_row_of_the_document_once(story: Fleets) -> No
         assert every_row(story, "compare", "differences", pool=pool["pool"]) == pool["differences"]
     ranks = [each for pool in fleet["pools"] for each in every_row(story, "capacity", "engines", pool=pool["pool"])]
     by_place = {(each["replica"], each["dp_rank"]): each for each in fleet["engines"]}
-    assert all(by_place[each["replica"], each["dp_rank"]] == each for each in ranks)
+    assert all({**by_place[each["replica"], each["dp_rank"]], "name": each["name"]} == each for each in ranks)
 
 
 def test_of_a_thousand_replicas_left_out_says_what_is_missing(large: Fleets) -> None:
@@ -212,7 +215,7 @@ def test_a_nested_foreign_value_is_cut_as_text() -> None:
     value: Any = "x" * 50
     for _ in range(40):
         value = {"deeper": [value, value[:10] if isinstance(value, str) else 0]}
-    found = result_of(ResultPage("values", [{"value": [value] * 200, "path": "p"}], dict), None)
+    found = result_of(ResultPage("values", [{"value": [value] * 200, "path": "p"}], {}), None)
 
     assert len(to_json(found)) <= MOST_BYTES
     assert found["left_out"][0].startswith("values[0].value: ")
@@ -223,7 +226,7 @@ def test_a_deep_foreign_value_is_text_that_every_client_can_read() -> None:
     value: Any = 1
     for _ in range(195):  # more is no readable answer of a replica
         value = [value]
-    found = result_of(ResultPage("values", [{"value": value, "evidence": [{"value": value}]}], dict), None)
+    found = result_of(ResultPage("values", [{"value": value, "evidence": [{"value": value}]}], {}), None)
 
     row = from_json(to_json(found))["values"][0]
     assert row["value"] == row["evidence"][0]["value"] == "[" * 195 + "1" + "]" * 195
@@ -231,17 +234,29 @@ def test_a_deep_foreign_value_is_text_that_every_client_can_read() -> None:
 
 def test_what_is_left_out_names_no_key_of_a_foreign_value() -> None:
     value = {INJECTION: {INJECTION: [0] * 600}}
-    found = result_of(ResultPage("values", [{"value": value}], dict), None)
+    found = result_of(ResultPage("values", [{"value": value}], {}), None)
 
     assert found["left_out"] == ["values[0].value: 500 of 600"]
 
 
 def test_filters_choose_findings(story: Fleets) -> None:
     critical = every_row(story, "list_findings", "findings", severity="critical")
-    chat = every_row(story, "list_findings", "findings", pool="chat-70b", rule="rt-01")
 
     assert {each["severity"] for each in critical} == {"critical"}
-    assert [(each["rule"], each["pools"], each["replica_count"]) for each in chat] == [("RT-01", ["chat-70b"], 1)]
+    for rule in ("RT-01", "rt-1", "block-size-differs"):
+        chat = every_row(story, "list_findings", "findings", pool="chat-70b", rule=rule)
+        assert [(each["rule"], each["pools"], each["replica_count"]) for each in chat] == [("RT-01", ["chat-70b"], 1)]
+
+
+def test_a_cause_has_the_sentences_of_its_page_and_replicas_by_name(story: Fleets) -> None:
+    cause = call(story, "fix_plan", {})["causes"][0]
+    page = plan_view(story.current(), plan_of(story.current())).parts[0]
+
+    assert cause["title"] == page.title == "1. Restart 1 replica of chat-70b with --block-size 16"
+    assert cause["sentences"][0] == "block_size is 32; 15 of 16 replicas use 16."
+    assert cause["sentences"][1].endswith(" 1 more replica can share prefixes, as far as settings show.")
+    assert {to_plain(each.line) for each in page.blocks if isinstance(each, Paragraph)} <= set(cause["sentences"])
+    assert cause["replicas"] == [{"replica": "http://127.1.0.4:28000", "name": "chat-70b-04"}]
 
 
 def test_chosen_replicas_of_several_pools_are_compared(story: Fleets) -> None:
