@@ -15,18 +15,19 @@ from dashboard.mcp import tools
 from dashboard.mcp.results import ResultPage
 
 Tool = Callable[..., ResultPage]  # agents read its docstring, and its parameters behind the first one as the arguments
-TOOLS: Mapping[str, Tool] = {
-    each.__name__: each
-    for each in (
-        *(tools.fleet_status, tools.list_findings, tools.get_finding, tools.fix_plan, tools.compare),
-        *(tools.get_setting, tools.capacity, tools.traffic, tools.changes, tools.explain_rule),
-    )
-}
 Cursor = Annotated[str | None, Field(description="next_cursor of the last result, for the next rows.")]
 DEFINITION = re.compile(r'"#/\$defs/(\w+)"')
 # Where the definitions are that parts of documents refer to. A name means the same in all of them, but for Pool and
 # Suppression, which tools have of the findings.
 DEFINING = ("fleet", "events", "findings")
+
+
+@cache
+def _published(document: str) -> Any:
+    return json.loads(Path(documents.__file__).with_name(f"{document}.schema.json").read_text(encoding="utf-8"))
+
+
+TOOLS: Mapping[str, Tool] = {name: getattr(tools, name) for name in _published("tools")["$defs"]}
 
 
 @cache
@@ -51,11 +52,6 @@ def result_schema(name: str) -> dict[str, Any]:
                 found[key] = every[key]
                 waiting.append(every[key])
     return {**schema, "$defs": found}
-
-
-@cache
-def _published(document: str) -> Any:
-    return json.loads(Path(documents.__file__).with_name(f"{document}.schema.json").read_text(encoding="utf-8"))
 
 
 def _with_parts(schema: Any) -> Any:

@@ -1,6 +1,6 @@
 """The tools: each takes a part of a published document, or a page of its rows. None decides anything."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
 
@@ -57,7 +57,7 @@ def fleet_status(fleets: Fleets) -> ResultPage:
     """
     fleet = _fleet(fleets)
     head = {
-        **_pick(head_of(fleet, fleets.now()), "fleet", "data_as_of", "coverage", "tally"),
+        **head_of(fleet, fleets.now()),
         "headline": fleet_title(fleet),
         "lead": fleet_lead(fleet),
         "not_up": [
@@ -90,7 +90,8 @@ def list_findings(
     ]
 
     def short(finding: Finding) -> dict[str, Any]:
-        return {**_pick(finding_object(fleet, finding), *SHORT), "replica_count": len(finding.replicas)}
+        whole = finding_object(fleet, finding)
+        return {**{key: whole[key] for key in SHORT}, "replica_count": len(finding.replicas)}
 
     return ResultPage("findings", found, _head(fleet), short)
 
@@ -238,10 +239,6 @@ def _fleet(fleets: Fleets) -> Fleet:
 
 def _head(fleet: Fleet) -> dict[str, Any]:
     return {"fleet": fleet.name, "data_as_of": fleet.polled_at}
-
-
-def _pick(written: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    return {key: written[key] for key in keys}
 
 
 def _pool(fleet: Fleet, name: str) -> Pool:
