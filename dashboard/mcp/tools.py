@@ -12,7 +12,7 @@ from dashboard.analysis.changes.events import ChangeFilter, EventPeriod, filter_
 from dashboard.analysis.plan import plan_of
 from dashboard.documents import pick
 from dashboard.documents.changes import event_object, sum_object
-from dashboard.documents.findings import finding_object, head_of, pool_object, traffic_object
+from dashboard.documents.findings import finding_object, pool_object, traffic_object
 from dashboard.documents.fleet import comparison_object, engine_object
 from dashboard.documents.plan import cause_object
 from dashboard.fleet import Pool, Replica
@@ -57,7 +57,9 @@ def fleet_status(fleets: Fleets) -> ResultPage:
     """
     fleet = _fleet(fleets)
     head = {
-        **head_of(fleet, fleets.now()),
+        **_head(fleet),
+        "coverage": fleet.coverage._asdict(),
+        "tally": fleet.inspection.tally._asdict(),
         "headline": fleet_title(fleet),
         "lead": fleet_lead(fleet),
         "not_up": [
