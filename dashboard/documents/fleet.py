@@ -43,6 +43,7 @@ ENGINE = (
     *("dp_rank", "num_gpu_blocks", "block_size", "kv_cache_size_tokens", "max_concurrency", "kv_cache_bytes"),
     *("naive_tokens", "max_model_len", "basis", "fingerprint", "sleep_level", "shares_sum"),
 )
+SUPPRESSION = ("rule", "owner", "reason", "until", "pool", "replicas", "labels", "number", "file")  # not its author
 ENGINE_FULL = (*ENGINE, "kv_cache_bytes_per_device", "reason", "kv_cache_available_bytes")
 GROUP = (
     *("dp_rank", "group_id", "spec_type", "block_size", "page_size_bytes", "layers", "sliding_window"),
@@ -252,8 +253,12 @@ def _confidence(found: SharingVerdict | SharingCell) -> Confidence:
 
 
 def _policy_object(policy: Policy) -> dict[str, Any]:
-    baselines = [_baseline_object(baseline) for baseline in policy.baselines]
-    return {**pick(policy, ("pools", "rules", "suppressions", "file")), "baselines": baselines}
+    return {
+        **pick(policy, ("pools", "rules")),
+        "suppressions": [pick(each, SUPPRESSION) for each in policy.suppressions],
+        "file": policy.file,
+        "baselines": [_baseline_object(baseline) for baseline in policy.baselines],
+    }
 
 
 def _baseline_object(baseline: Baseline) -> dict[str, Any]:

@@ -188,7 +188,7 @@ POLICY = type_of(
     Policy,
     pools=keyed(type_of(PoolDeclaration, expects=type_of(Expectations))),
     rules=keyed(type_of(RuleChange, parameters=dict[str, bool | int | float | str])),
-    suppressions=many(type_of(Suppression)),
+    suppressions=many(object_of(Suppression, get_type_hints(Suppression), without=("author",))),
     baselines=many(
         type_of(
             fleet.Baseline,

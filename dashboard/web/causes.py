@@ -121,8 +121,8 @@ def draw_form(fleet: Fleet, findings: Sequence[Finding], key: str, title: str) -
             )
             if is_saved and not (owner and reason):
                 missing.html(markup.notice("warning", f"{markup.glyph('warning', 'warning:')} Enter owner and reason."))
-        by = {"owner": owner or NO_OWNER, "reason": reason or NO_REASON, "author": sessions.visitor().author}
-        entries = [replace(each, **by) for each in entries]
+        by, why, author = owner or NO_OWNER, reason or NO_REASON, sessions.visitor().author
+        entries = [replace(each, owner=by, reason=why, author=author) for each in entries]
         st.html(markup.pasted(suppression_yaml(entries)))
         options = service.options()
         target = file.name if file else str(options.file if options else DEFAULT_FILE)
