@@ -45,7 +45,6 @@ TOKEN = "fleet_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 ENTRY = {"name": "agent", "role": "viewer", "sha256": sha256(TOKEN.encode()).hexdigest()}
 OLD = {"name": "old", "role": "viewer", "sha256": sha256(b"fleet_old").hexdigest(), "expires": "2026-01-01"}
 PROXIED = {"mode": "proxy", "trusted_proxies": ["10.0.0.0/8"], "roles": {"viewer": ["*"]}, "tokens": [ENTRY, OLD]}
-HOW = "Use the address of the proxy. Programs send Authorization: Bearer with a token of access.tokens."
 PAGE = Path(st.__file__).with_name("static") / "index.html"
 TRANSCRIPT = FOLDER / "demo" / "agent.txt"
 
@@ -226,9 +225,9 @@ def test_the_gate_lets_a_token_in_and_nobody_without_one(gated: str) -> None:
 @pytest.mark.parametrize(
     ("key", "sentence"),
     [
-        (NO_TOKEN, f"Unauthorized: 127.0.0.1 is not in access.trusted_proxies. {HOW} Use --token-env."),
-        (ApiKey("fleet_unknown"), f"Unauthorized: the token is unknown. {WRONG_TOKEN}"),
-        (ApiKey("fleet_old"), f"Unauthorized: token old expired on 2026-01-01. {WRONG_TOKEN}"),
+        (NO_TOKEN, "with a token of access.tokens. Use --token-env."),
+        (ApiKey("fleet_unknown"), f": the token is unknown. {WRONG_TOKEN}"),
+        (ApiKey("fleet_old"), f": token old expired on 2026-01-01. {WRONG_TOKEN}"),
     ],
 )
 def test_where_a_dashboard_refuses_the_command_the_agent_and_standard_error_say_why(
@@ -238,8 +237,9 @@ def test_where_a_dashboard_refuses_the_command_the_agent_and_standard_error_say_
     tools = build_server(Fleets(read.current, read.happened, service.utc_now))
     result = with_client(tools, lambda client: client.call_tool("fleet_status"))
 
-    assert (result.is_error, result.content[0].text) == (True, f"{gated}: {sentence}")
-    assert capsys.readouterr().err.endswith(f"{gated}: {sentence}\n")
+    why = result.content[0].text
+    assert (result.is_error, why.startswith(f"{gated}: Unauthorized: "), why.endswith(sentence)) == (True, True, True)
+    assert capsys.readouterr().err.endswith(f"{why}\n")
 
 
 def test_other_sites_and_other_methods_are_refused(url: str) -> None:
