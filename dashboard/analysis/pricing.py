@@ -8,7 +8,14 @@ from dashboard.analysis.assembly import Fleet, by_pool
 from dashboard.analysis.causes import Fix
 from dashboard.analysis.patch import ChangeGroup, patch_of
 from dashboard.analysis.whatif import change_of_tokens, known_effect, restarted_fleet
-from dashboard.analysis.whatif.after import VERSION, PoolRestart, document_after, forecast_ranks, with_derived
+from dashboard.analysis.whatif.after import (
+    VERSION,
+    PoolRestart,
+    RankForecast,
+    document_after,
+    forecast_ranks,
+    with_derived,
+)
 from dashboard.compare.encoding import lookup_value
 from dashboard.compare.equality import NOT_SET
 from dashboard.compare.sharing_counts import count_sharing
@@ -102,14 +109,16 @@ def change_of(
 
 
 def fix_of(fleet: Fleet, change: PlannedChange, effect: Prediction) -> Fix:
-    restarts = change.restarts.values()
-    ranks = [rank for each in restarts for own in forecast_ranks(each, fleet.documents).values() for rank in own]
+    forecasts: dict[str, tuple[RankForecast, ...]] = {}
+    for restart in change.restarts.values():
+        forecasts |= forecast_ranks(restart, fleet.documents)
+    ranks = [rank for own in forecasts.values() for rank in own]
     return Fix(
         groups=tuple(_groups(change)),
         fixed=tuple(effect.ended),
         new=tuple(effect.new),
         open=tuple(effect.open),
-        tokens=change_of_tokens(ranks, fleet),
+        tokens=change_of_tokens(forecasts, fleet),
         unknown_ranks=sum(rank.before is None or rank.after is None for rank in ranks),
         gained=effect.gained,
     )

@@ -98,6 +98,10 @@ def _with_the_rest(reports: Sequence[EngineReport]) -> Sequence[EngineReport]:
     ]
 
 
+def max_model_len_of(settings: Mapping[str, Setting]) -> int | None:
+    return _whole(settings, "model_config.max_model_len")
+
+
 def load_of(settings: Mapping[str, Setting], length: int | None = None) -> Load | None:
     """Return what the formula needs of a replica's settings, at a length or at its own; None without a length."""
     return _load(_options(settings), length)
@@ -295,7 +299,7 @@ def _options(settings: Mapping[str, Setting]) -> _FormulaSettings:
     return _FormulaSettings(
         block_size=_whole(settings, "cache_config.block_size"),
         full_block_size=_whole(settings, f"cache_config.{FULL_BLOCK_SIZE}"),
-        max_model_len=_whole(settings, "model_config.max_model_len"),
+        max_model_len=max_model_len_of(settings),
         batched_tokens=_whole(settings, "scheduler_config.max_num_batched_tokens"),
         tensor_parallel_size=_whole(settings, "parallel_config.tensor_parallel_size"),
         pipeline_parallel_size=_whole(settings, "parallel_config.pipeline_parallel_size"),

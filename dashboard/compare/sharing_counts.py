@@ -68,6 +68,7 @@ def count_sharing(verdict: SharingVerdict, members: Iterable[Replica], *, is_use
     inside = {each.letter for each in largest.cohorts} if largest else set()
     reference = largest.cohorts[0] if largest else verdict.base if verdict.cohorts else None
     states: Counter[Share] = Counter()
+    outside: Counter[tuple[str, frozenset[str] | None]] = Counter()
     for each in counted:
         letter, found = letters.get(each.id), hashes.get(each.id)
         if letter is None or reference is None:
@@ -75,7 +76,9 @@ def count_sharing(verdict: SharingVerdict, members: Iterable[Replica], *, is_use
         elif largest and found == frozenset({largest.digest}) and letter in inside:
             states[Share.YES] += 1
         else:
-            states[_share_outside(cohorts[letter], found, reference, largest)] += 1
+            outside[letter, found] += 1
+    for (letter, found), number in outside.items():
+        states[_share_outside(cohorts[letter], found, reference or cohorts[letter], largest)] += number
     if not largest and states[Share.UNKNOWN] == 1:  # all others do not share with it
         states = Counter({Share.NO: len(counted)})
     return SharingCounts(states[Share.YES], states[Share.NO], states[Share.UNKNOWN])

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from dashboard.analysis.assembly import Fleet, assemble
 from dashboard.analysis.changes.comparison import ENGINES, RAN, finding_changes
-from dashboard.analysis.whatif.after import PoolRestart, RankForecast, forecast_ranks, replica_after
+from dashboard.analysis.whatif.after import PoolRestart, RankForecast, engines_after, forecast_ranks, replica_after
 from dashboard.compare.encoding import lookup_value
-from dashboard.fleet import Document, Replica
+from dashboard.fleet import Document, Engine, Replica
 from dashboard.fleet.history import RecentEvents, SeenRollout
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Finding
@@ -22,14 +22,14 @@ STAYING = ("devices", "replicas.")
 ROUTE = "/"  # prefix of a route that answered: follows from settings, where these are reported
 
 
-def change_of_tokens(ranks: Iterable[RankForecast], before: Fleet) -> tuple[int, int]:
+def change_of_tokens(forecasts: Mapping[str, Iterable[RankForecast]], before: Fleet) -> tuple[int, int]:
     """Return the least and the most change of the tokens of a fleet, on ranks that are known on both sides."""
-    replicas = before.by_id
     least = most = 0
-    for rank in ranks:
-        if rank.before is None or rank.least is None or rank.most is None:
-            continue
-        if any(engine.dp_rank == rank.dp_rank for engine in replicas[rank.replica].adding_engines):
+    for replica, ranks in forecasts.items():
+        adding = {engine.dp_rank for engine in before.by_id[replica].adding_engines}
+        for rank in ranks:
+            if rank.before is None or rank.least is None or rank.most is None or rank.dp_rank not in adding:
+                continue
             least += rank.least - rank.before
             most += rank.most - rank.before
     return least, most
@@ -38,13 +38,18 @@ def change_of_tokens(ranks: Iterable[RankForecast], before: Fleet) -> tuple[int,
 def restarted_fleet(fleet: Fleet, restarts: Iterable[PoolRestart]) -> Fleet:
     """Return the fleet after restarts in some pools."""
     restarted: dict[str, Replica] = {}
+    engines: dict[object, tuple[Engine, ...]] = {}  # equal ones are one object: what follows from it is found once
     known = dict(fleet.documents)
     for restart in restarts:
         ranks = forecast_ranks(restart, fleet.documents)
         known |= {each.id: each for each in restart.documents.values()}
         for each in restart.restarting:
             document, changes = restart.documents[each.id], restart.changes[each.id]
-            restarted[each.id] = replica_after(each, document, changes, ranks[each.id])
+            own = ranks[each.id]
+            key = (each.engines, document.id, own)
+            if key not in engines:
+                engines[key] = engines_after(each.engines, own, document.settings)
+            restarted[each.id] = replica_after(each, document, changes, engines[key])
     if fleet.polled_at is None or not restarted:
         return fleet
     replicas = [restarted.get(each.id, each) for each in fleet.replicas]

@@ -9,7 +9,7 @@ from statistics import median
 from types import MappingProxyType
 from typing import NamedTuple
 
-from dashboard.capacity.engines import load_of
+from dashboard.capacity.engines import max_model_len_of
 from dashboard.capacity.outliers import devices_of
 from dashboard.compare.encoding import lookup_setting, lookup_value
 from dashboard.compare.equality import NOT_SET
@@ -129,7 +129,6 @@ class RankForecast(NamedTuple):
     `most`.
     """
 
-    replica: str
     dp_rank: int
     before: int | None
     after: int | None = None
@@ -196,23 +195,22 @@ def _set(settings: dict[str, Setting], change: SettingChange, target: Mapping[st
 
 
 def replica_after(
-    replica: Replica, document: Document, changes: Sequence[SettingChange], ranks: Sequence[RankForecast]
+    replica: Replica, document: Document, changes: Sequence[SettingChange], engines: tuple[Engine, ...]
 ) -> Replica:
-    """Return a replica after its restart. What its process measured becomes unknown.
+    """Return a replica with these `engines` after its restart. What its process measured becomes unknown.
 
-    That is: its start time, fingerprints, adapters, contradictions and sources. `ranks` forecast its KV cache; it is
-    unchanged without them.
+    That is: its start time, adapters, contradictions and sources, and its KV cache groups if its KV cache changes.
     """
-    values = {each.path: json.loads(each.after.value) for each in changes}
-    identity = {
-        path: setting for path, setting in replica.identity.items() if path not in values and path not in COUNTED
-    }
+    values = {each.path: each.after.value for each in changes}
+    identity = dict(replica.identity)
+    for path in (*values, *COUNTED):
+        identity.pop(path, None)
     role, names = replica.role, replica.served_model_names
     if ROLE in values and replica.labels.get("role", "").lower() not in ROLES:
-        wanted = values[ROLE]
+        wanted = json.loads(values[ROLE])
         role = ROLE_OF.get(wanted, Role.BOTH) if isinstance(wanted, str) else Role.BOTH
     if SERVED_NAMES in values:
-        wanted = values[SERVED_NAMES]
+        wanted = json.loads(values[SERVED_NAMES])
         names = tuple(map(str, wanted)) if isinstance(wanted, list) else ()
     return replace(
         replica,
@@ -225,43 +223,46 @@ def replica_after(
         contradictions=(),
         served_model_names=names,
         adapters={},
-        engines=tuple(each._replace(fingerprint=None) for each in _engines_after(replica, ranks, document)),
-        kv_cache_groups=() if ranks else replica.kv_cache_groups,
+        engines=engines,
+        kv_cache_groups=() if any(map(decides, values)) else replica.kv_cache_groups,
         probes=(),
     )
 
 
-def forecast_ranks(restart: PoolRestart, documents: Mapping[str, Document]) -> Mapping[str, Sequence[RankForecast]]:
+def forecast_ranks(restart: PoolRestart, documents: Mapping[str, Document]) -> Mapping[str, tuple[RankForecast, ...]]:
     """Return the forecast of each rank by replica; none where no setting that decides capacity changes.
 
-    Peers are the fresh ones of the replicas that stay, or all of them if none is fresh.
+    Peers are the fresh ones of the replicas that stay, or all of them if none is fresh. Equal replicas share
+    one forecast.
     """
     read = [each for each in restart.staying if each.document is not None and not each.is_second_address]
     read = [each for each in read if each.fresh] or read
     peers: dict[tuple[str, tuple[str, ...], bool], Sequence[int]] = {}
-    forecasts: dict[str, list[RankForecast]] = {}
+
+    def forecast(replica: Replica, engine: Engine, document: Document, changed: Collection[str]) -> RankForecast:
+        rank = RankForecast(engine.dp_rank, engine.kv_cache_size_tokens)
+        names = devices_of(replica, engine.dp_rank)
+        if not names or RANKS in changed:
+            return rank
+        kind = (document.id, names, engine.shares_sum)
+        if kind not in peers:
+            peers[kind] = _peer_tokens(read, documents, document, names, shares_sum=engine.shares_sum)
+        if not (tokens := peers[kind]):
+            return rank
+        shown = joined([middle_cut(one_line(name), LONGEST_NAME) for name in names])
+        reason = f"Based on {count(len(tokens), 'identical engine')} on {shown}."
+        return rank._replace(after=int(median(tokens)), least=min(tokens), most=max(tokens), reason=reason)
+
+    shared: dict[object, tuple[RankForecast, ...]] = {}
+    forecasts: dict[str, tuple[RankForecast, ...]] = {}
     for replica in restart.restarting:
-        document = restart.documents[replica.id]
-        changed = {each.path for each in restart.changes[replica.id]}
-        ranks = forecasts[replica.id] = []
-        if not any(map(decides, changed)):
-            continue
-        if not replica.engines:
-            ranks.append(RankForecast(replica.id, 0, None))
-        for engine in replica.engines:
-            names = devices_of(replica, engine.dp_rank)
-            tokens: Sequence[int] = ()
-            if names and RANKS not in changed:
-                kind = (document.id, names, engine.shares_sum)
-                if kind not in peers:
-                    peers[kind] = _peer_tokens(read, documents, document, names, shares_sum=engine.shares_sum)
-                tokens = peers[kind]
-            rank = RankForecast(replica.id, engine.dp_rank, engine.kv_cache_size_tokens)
-            if tokens:
-                shown = joined([middle_cut(one_line(name), LONGEST_NAME) for name in names])
-                reason = f"Based on {count(len(tokens), 'identical engine')} on {shown}."
-                rank = rank._replace(after=int(median(tokens)), least=min(tokens), most=max(tokens), reason=reason)
-            ranks.append(rank)
+        document, changes = restart.documents[replica.id], restart.changes[replica.id]
+        key = (document.id, changes, replica.engines, tuple((each.dp_rank, each.name) for each in replica.devices))
+        if key not in shared:
+            changed = {each.path for each in changes}
+            own = tuple(forecast(replica, each, document, changed) for each in replica.engines)
+            shared[key] = (own or (RankForecast(0, None),)) if any(map(decides, changed)) else ()
+        forecasts[replica.id] = shared[key]
     return forecasts
 
 
@@ -304,11 +305,13 @@ def decides(path: str) -> bool:
     return any(fnmatchcase(path, glob) for glob in DECIDES_CAPACITY)
 
 
-def _engines_after(replica: Replica, ranks: Sequence[RankForecast], after: Document) -> tuple[Engine, ...]:
-    """Return the engines of a replica with their forecasts; blocks and bytes become unknown."""
-    if not ranks or not replica.engines:
-        return replica.engines
-    load = load_of(after.settings)
+def engines_after(
+    engines: Sequence[Engine], ranks: Sequence[RankForecast], settings: Mapping[str, Setting]
+) -> tuple[Engine, ...]:
+    """Return engines with their forecasts: blocks and bytes become unknown, without forecasts only fingerprints."""
+    if not ranks or not engines:
+        return tuple(each._replace(fingerprint=None) for each in engines)
+    max_model_len = max_model_len_of(settings)
     return tuple(
         Engine(
             dp_rank=rank.dp_rank,
@@ -319,10 +322,10 @@ def _engines_after(replica: Replica, ranks: Sequence[RankForecast], after: Docum
             kv_cache_bytes=None,
             kv_cache_bytes_per_device=None,
             naive_tokens=None,
-            max_model_len=load.max_model_len if load else None,
+            max_model_len=max_model_len,
             basis=Basis.UNKNOWN if rank.after is None else Basis.ASSUMED,
             reason=rank.reason,
             shares_sum=engine.shares_sum,
         )
-        for engine, rank in zip(replica.engines, ranks, strict=True)
+        for engine, rank in zip(engines, ranks, strict=True)
     )

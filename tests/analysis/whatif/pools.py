@@ -31,11 +31,11 @@ def pool_of(
 
 
 class Restarted(NamedTuple):
-    """A fleet after restarts: forecasts of its ranks, the findings that end, new ones, and unknown ones."""
+    """A fleet after restarts: forecasts of ranks by replica, the findings that end, new ones, and unknown ones."""
 
     before: Fleet
     after: Fleet
-    ranks: tuple[RankForecast, ...]
+    forecasts: Mapping[str, tuple[RankForecast, ...]]
     ended: list[Finding]
     new: list[Finding]
     unknown: list[Finding]
@@ -51,7 +51,11 @@ class Restarted(NamedTuple):
 
     @property
     def change_of_tokens(self) -> tuple[int, int]:
-        return change_of_tokens(self.ranks, self.before)
+        return change_of_tokens(self.forecasts, self.before)
+
+    @property
+    def ranks(self) -> list[RankForecast]:
+        return [rank for own in self.forecasts.values() for rank in own]
 
     def moved(self, name: str = "chat-9") -> Replica:
         return next(each for each in self.after.replicas if each.name == name)
@@ -89,7 +93,7 @@ def restarted(found: Fleet, wanted: Mapping[str, Setting], pool: str) -> Restart
     return Restarted(
         found,
         after,
-        tuple(rank for each in restart.restarting if each.is_counted for rank in ranks[each.id]),
+        {each.id: ranks[each.id] for each in restart.restarting if each.is_counted},
         *known_effect(found, after, changes, ()),
     )
 

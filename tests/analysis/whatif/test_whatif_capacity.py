@@ -27,7 +27,7 @@ def of_members(*members: Any) -> Restarted:
 def test_capacity_is_unchanged_if_no_setting_that_decides_it_changes() -> None:
     found = one_odd({"model_config.max_logprobs": 5})
 
-    assert found.ranks == ()
+    assert found.ranks == []
     assert found.after.capacity == found.before.capacity
 
 
@@ -102,7 +102,7 @@ def test_engines_with_another_share_of_memory_are_not_identical() -> None:
     ]
     what = set_to(fleet(members, documents), {"cache_config.block_size": 16})
 
-    assert [(rank.replica, rank.after) for rank in what.ranks] == [("http://chat-2:8000", 2_000)]
+    assert [(each, rank.after) for each, (rank,) in what.forecasts.items()] == [("http://chat-2:8000", 2_000)]
 
 
 def test_upper_bounds_are_used_only_if_there_are_no_known_tokens() -> None:
@@ -122,7 +122,7 @@ def test_a_process_with_two_addresses_counts_once() -> None:
         replica("chat-9b", document=ODD, same_process=("http://chat-9a:8000",)),
     )
 
-    assert [rank.replica for rank in found.ranks] == ["http://chat-9a:8000"]
+    assert list(found.forecasts) == ["http://chat-9a:8000"]
 
 
 def test_a_rank_without_devices_of_its_own_uses_those_of_the_replica() -> None:
