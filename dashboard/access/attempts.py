@@ -31,10 +31,6 @@ class FailureCounts:
             self._counts.popitem(last=False)
         return began + PERIOD_SECONDS - now if number >= self._most else 0.0
 
-    def __len__(self) -> int:
-        """Return the number of clients that are known."""
-        return len(self._counts)
-
 
 def _network(client: str) -> str:
     try:

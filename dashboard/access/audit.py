@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dashboard import service
-from dashboard.access.visitor import ACTIONS, ForbiddenError, Visitor, need
+from dashboard.access.visitor import ACTIONS, ForbiddenError, Visitor, missing_role
 from dashboard.config.access import AccessOptions, AccessRole
 from dashboard.errors import DashboardError, HistoryError
 from dashboard.fleet.formatting import iso
@@ -43,11 +43,10 @@ def performed(action: str, visitor: Visitor, **details: Any) -> Iterator[dict[st
 
     Raise ForbiddenError before the body where the role of the visitor does not include the action.
     """
-    try:
-        need(action, role_of(visitor))
-    except ForbiddenError as error:
-        noted(action, visitor, REFUSED, str(error), **details)
-        raise
+    if missing := missing_role(action, role_of(visitor)):
+        why = f"Not allowed: {action.replace('_', ' ')}. {missing}"
+        noted(action, visitor, REFUSED, why, **details)
+        raise ForbiddenError(why)
     try:
         yield details
     except Exception as error:

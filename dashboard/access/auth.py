@@ -15,9 +15,9 @@ from starlette.routing import Route
 from dashboard import service
 from dashboard.access import audit, proxy, tokens
 from dashboard.access.keys import SessionKeys
-from dashboard.access.page import page
+from dashboard.access.page import NO_STORE, page
 from dashboard.access.routes import AUTH, WEBSOCKET
-from dashboard.access.sessions import PURPOSE, SessionStore, cookie_name
+from dashboard.access.sessions import COOKIE, PURPOSE, SessionStore
 from dashboard.access.signing_in import OidcRoutes
 from dashboard.access.visitor import VISITOR_HEADER, Means, NotSignedInError, Visitor
 from dashboard.config.access import AccessOptions
@@ -72,7 +72,7 @@ class Auth:
 
     async def sign_in(self, request: HTTPConnection) -> SignIn | None:
         """Return the sign-in of the cookie of a request, which counts as activity; None without one."""
-        signed = request.cookies.get(cookie_name(is_secure=self.is_secure(request)))
+        signed = request.cookies.get(self.cookie_name(COOKIE, request))
         key = self.keys.verify(signed, PURPOSE) if signed else None
         if key is None:
             if signed:
@@ -89,25 +89,8 @@ class Auth:
 
     def give(self, response: Response, sign_in: SignIn, request: HTTPConnection) -> None:
         """Give a browser the cookie of its sign-in, signed with the newest key."""
-        is_secure = self.is_secure(request)
-        response.set_cookie(
-            cookie_name(is_secure=is_secure),
-            self.keys.sign(sign_in.id, PURPOSE),
-            max_age=max(0, int((sign_in.ends_at - service.utc_now()).total_seconds())),
-            secure=is_secure,
-            httponly=True,
-            samesite="lax",
-        )
-        response.headers["Cache-Control"] = "no-store"
-
-    async def end(self, request: HTTPConnection, response: Response) -> SignIn | None:
-        """End the session of a request, and let the browser forget it; return its sign-in. Raise HistoryError."""
-        sign_in, is_secure = await self.sign_in(request), self.is_secure(request)
-        response.delete_cookie(cookie_name(is_secure=is_secure), secure=is_secure, httponly=True, samesite="lax")
-        response.headers["Cache-Control"] = "no-store"
-        if sign_in is not None:
-            await run_in_threadpool(self.sessions.end, sign_in.id)
-        return sign_in
+        left = max(0, int((sign_in.ends_at - service.utc_now()).total_seconds()))
+        self.set_cookie(response, COOKIE, self.keys.sign(sign_in.id, PURPOSE), left, request)
 
     async def _token(self, request: Request) -> Response:
         """Begin a session with the role of the token of the request, which the gate has checked."""
@@ -128,25 +111,26 @@ class Auth:
 
     async def _logout(self, request: Request) -> Response:
         """End the session; the browser goes on at the provider or proxy, which signs it out too, else at START."""
-        goes_to = START
+        goes_to, access = START, self._options()
         try:
             sign_in = await self.sign_in(request)
-            if sign_in is not None and sign_in.means == Means.OIDC:
-                goes_to = await self.oidc.sign_out_url(sign_in, request)
-            elif sign_in is None and self._options().mode == "proxy":
-                goes_to = self._options().proxy.sign_out_url or START
-            response: Response = RedirectResponse(START, SEE_OTHER)
-            if "application/json" in request.headers.get("accept", ""):
-                response = JSONResponse({"next": goes_to})
-            elif goes_to != START:  # no redirect: `form-action` of our policy counts for those after a form
-                response = page("Signed out", "The provider signs out, too.", 200, go_to=goes_to)
-            await self.end(request, response)
+            if sign_in is not None:
+                await run_in_threadpool(self.sessions.end, sign_in.id)
         except HistoryError as error:
             log.warning("a session does not end: %s", error)
             return page("Not signed out", "Sessions cannot be read. Try again later.", UNAVAILABLE)
         if sign_in is not None:
             by = Visitor(sign_in.name, Means(sign_in.means), sign_in.groups, client=self.client(request))
             audit.noted("sign_out", by)
+            goes_to = await self.oidc.sign_out_url(sign_in, request) if by.means is Means.OIDC else START
+        elif access.mode == "proxy":
+            goes_to = access.proxy.sign_out_url or START
+        response: Response = RedirectResponse(START, SEE_OTHER)
+        if "application/json" in request.headers.get("accept", ""):
+            response = JSONResponse({"next": goes_to})
+        elif goes_to != START:  # no redirect: `form-action` of our policy counts for those after a form
+            response = page("Signed out", "The provider signs out, too.", 200, go_to=goes_to)
+        self.set_cookie(response, COOKIE, "", 0, request)
         return response
 
     def _revoke(self, request: Request) -> Response:
@@ -166,7 +150,7 @@ class Auth:
         sign_in = await self.sign_in(request) if visitor.session else None
         end = iso(sign_in.ends_at) if sign_in else None
         body = {"name": visitor.name, "means": visitor.means, "role": role.word if role else None, "ends_at": end}
-        response = JSONResponse(body, headers={"Cache-Control": "no-store"})
+        response = JSONResponse(body, headers=NO_STORE)
         if sign_in is not None:
             self.give(response, sign_in, request)
         return response
@@ -176,6 +160,22 @@ class Auth:
         access = self._options()
         is_https_url = access.oidc is not None and (access.oidc.url or "").startswith("https:")
         return is_https_url or proxy.is_https(request.scope, access)
+
+    def cookie_name(self, name: str, request: HTTPConnection) -> str:
+        """Return the name of a cookie; over https one that no other host can set."""
+        return f"__Host-{name}" if self.is_secure(request) else name
+
+    def set_cookie(self, response: Response, name: str, value: str, seconds: int, request: HTTPConnection) -> None:
+        """Give a browser a cookie that no script reads, for some seconds; 0: it forgets the cookie."""
+        response.set_cookie(
+            self.cookie_name(name, request),
+            value,
+            max_age=seconds,
+            secure=self.is_secure(request),
+            httponly=True,
+            samesite="lax",
+        )
+        response.headers["Cache-Control"] = "no-store"
 
     def client(self, request: HTTPConnection) -> str:
         """Return the address of the client; behind trusted proxies the forwarded one."""

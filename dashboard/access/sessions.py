@@ -18,7 +18,6 @@ from dashboard.store.sign_ins import SignIn, SignIns
 log = logging.getLogger(__name__)
 
 COOKIE = "fleet_session"
-SECURE_COOKIE = f"__Host-{COOKIE}"  # browsers take it over https only, and from no other host
 PURPOSE = "session"
 ID_BYTES = 32
 CACHE_SECONDS = 10.0  # after which another dashboard's change of a sign-in counts
@@ -147,8 +146,3 @@ class SessionStore:
             self._cached.move_to_end(key)
             while len(self._cached) > MOST_CACHED:
                 self._cached.popitem(last=False)
-
-
-def cookie_name(*, is_secure: bool) -> str:
-    """Return the name of the cookie; over https one that no other host can set."""
-    return SECURE_COOKIE if is_secure else COOKIE

@@ -96,15 +96,9 @@ class OidcRoutes:
         response = RedirectResponse(url, SEE_OTHER, NO_STORE)
         pending = [name for name in request.cookies if COOKIE in name]
         for name in pending if len(pending) >= MOST_COOKIES else ():
-            self._forget(response, name, request)
-        response.set_cookie(
-            self._cookie(begun.state, request),
-            self._auth.keys.sign([int(time.time()), *begun], PURPOSE),
-            max_age=PENDING_SECONDS,
-            secure=self._auth.is_secure(request),
-            httponly=True,
-            samesite="lax",
-        )
+            self._auth.set_cookie(response, name.removeprefix("__Host-"), "", 0, request)
+        signed = self._auth.keys.sign([int(time.time()), *begun], PURPOSE)
+        self._auth.set_cookie(response, _cookie(begun.state), signed, PENDING_SECONDS, request)
         return response
 
     async def _callback(self, request: Request) -> Response:
@@ -121,7 +115,7 @@ class OidcRoutes:
             self._auth.note_refused(request, "sign_in", Means.OIDC, detail)
             return page("Sign-in failed", detail, BAD_REQUEST, SIGN_IN)
         response = await self._ended(request, begun, answer)
-        self._forget(response, self._cookie(begun.state, request), request)
+        self._auth.set_cookie(response, _cookie(begun.state), "", 0, request)
         return response
 
     async def _ended(self, request: Request, begun: PendingSignIn, answer: Mapping[str, str]) -> Response:
@@ -209,7 +203,8 @@ class OidcRoutes:
 
     def _pending(self, request: Request, state: str) -> PendingSignIn | None:
         """Return the sign-in that this browser began with a state; None for another, or an old one."""
-        signed = self._auth.keys.verify(request.cookies.get(self._cookie(state, request), ""), PURPOSE)
+        cookie = self._auth.cookie_name(_cookie(state), request)
+        signed = self._auth.keys.verify(request.cookies.get(cookie, ""), PURPOSE)
         if signed is None:
             return None
         began, *fields = signed
@@ -217,18 +212,15 @@ class OidcRoutes:
         is_own = hmac.compare_digest(begun.state.encode(), state.encode(errors="replace"))
         return begun if is_own and time.time() - began < PENDING_SECONDS else None
 
-    def _cookie(self, state: str, request: Request) -> str:
-        prefix = "__Host-" if self._auth.is_secure(request) else ""
-        return f"{prefix}{COOKIE}{state[:COOKIE_CHARACTERS]}"
-
-    def _forget(self, response: Response, name: str, request: Request) -> None:
-        response.delete_cookie(name, secure=self._auth.is_secure(request), httponly=True, samesite="lax")
-
     def _url(self, request: Request, path: str) -> str:
         """Return the URL of a path for the provider: of `access.oidc.url`, else under the name of the request."""
         options = self._options().oidc
         scheme = "https" if self._auth.is_secure(request) else "http"
         return f"{options.url if options and options.url else f'{scheme}://{request.url.netloc}'}{path}"
+
+
+def _cookie(state: str) -> str:
+    return f"{COOKIE}{state[:COOKIE_CHARACTERS]}"
 
 
 def login_path(request: HTTPConnection) -> str:

@@ -137,18 +137,9 @@ def no_role(name: str) -> str:
     return f"No role for {name}. Ask an administrator."
 
 
-def is_allowed(action: str, role: AccessRole | None) -> bool:
-    """Return whether a role includes an action."""
-    return role is not None and action in ACTIONS and role >= ACTIONS[action]
-
-
 def missing_role(action: str, role: AccessRole | None) -> str:
     """Return which role an action needs, where a role does not include it; else empty."""
-    needed = ACTIONS.get(action, AccessRole.ADMIN).word
-    return "" if is_allowed(action, role) else f"Needs role {needed}; yours is {role.word if role else 'none'}."
-
-
-def need(action: str, role: AccessRole | None) -> None:
-    """Raise ForbiddenError, with the role that may, where a role does not include an action."""
-    if missing := missing_role(action, role):
-        raise ForbiddenError(f"Not allowed: {action.replace('_', ' ')}. {missing}")
+    needed = ACTIONS.get(action)
+    if needed is not None and role is not None and role >= needed:
+        return ""
+    return f"Needs role {(needed or AccessRole.ADMIN).word}; yours is {role.word if role else 'none'}."

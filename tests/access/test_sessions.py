@@ -18,7 +18,7 @@ from dashboard.access import sessions
 from dashboard.access.auth import Auth
 from dashboard.access.gate import Gate
 from dashboard.access.keys import SessionKeys, configured_keys
-from dashboard.access.sessions import COOKIE, PURPOSE, SECURE_COOKIE, SessionStore
+from dashboard.access.sessions import COOKIE, PURPOSE, SessionStore
 from dashboard.access.visitor import Means
 from dashboard.config import Options
 from dashboard.config.access import AccessOptions, SessionOptions
@@ -310,7 +310,7 @@ def test_over_https_the_cookie_is_bound_to_this_host_and_another_name_does_not_c
     with browser(scheme="https") as client:
         cookie = client.post("/auth/token", headers=bearer()).headers["set-cookie"]
         value = cookie.partition("=")[2].partition(";")[0]
-        assert cookie.startswith(f"{SECURE_COOKIE}=")
+        assert cookie.startswith(f"__Host-{COOKIE}=")
         assert "Secure" in cookie
         assert client.get("/").status_code == 200
 
