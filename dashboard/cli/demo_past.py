@@ -59,9 +59,8 @@ def _read_at(at: datetime, first: Fleet, last: Fleet) -> Fleet:
 
 def _with_traffic(read: Fleet, used: Mapping[str, ReplicaTraffic]) -> Fleet:
     """Return a fleet with what its engines counted between the last two reads."""
-    off = read.without_cache
     traffic = {
-        key: {rank: own.without_cache if key in off else own for rank, own in each.counted.items()}
+        key: {rank: own.without_cache if key in read.without_cache else own for rank, own in each.counted.items()}
         for key, each in used.items()
         if each.counted
     }

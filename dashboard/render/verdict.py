@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import ReplicaState
-from dashboard.fleet.formatting import count, end_cut, joined
+from dashboard.fleet.formatting import count, end_cut, joined, shortlist
 from dashboard.rules.baseline import deviates_from_baseline
 from dashboard.rules.catalogue import places
 from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
@@ -131,10 +131,7 @@ def _not_compared(outcome: Outcome, file: str) -> Iterator[str]:
 
 
 def _listed(failed: Sequence[Finding]) -> str:
-    """Return `3 critical findings (RT-01 in chat, RT-05 x2 in chat) and 1 warning (CO-02 in chat)`.
-
-    All rules are named, critical ones and the first of another severity with their places.
-    """
+    """Return `3 critical findings (RT-01 in chat, RT-05 x2 in chat) and 1 warning (CO-02 in chat)`: all their rules."""
     parts = []
     for severity, noun in SEVERITY_TERMS.items():
         alike: dict[tuple[str, str], list[Finding]] = defaultdict(list)
@@ -154,7 +151,7 @@ def _named(alike: Sequence[Finding]) -> str:
     """Return `RT-05 x2 in chat` for findings of one rule."""
     number = f" x{len(alike):,}" if len(alike) > 1 else ""
     where = dict.fromkeys(end_cut(place, LONGEST_NAME) for each in alike for place in places(each))
-    return f"{alike[0].rule}{number} in {first_names(where)}"
+    return f"{alike[0].rule}{number} in {shortlist(where)}"
 
 
 def _found(fleet: Fleet, fail_on: Severity | None, left_out: str) -> str:

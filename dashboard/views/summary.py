@@ -266,9 +266,8 @@ def findings_lead(fleet: Fleet) -> str:
     parts += [f"{len(inspection.suppressed):,} suppressed"] if inspection.suppressed else []
     parts += [count(len(inspection.notes), "configuration warning")] if inspection.notes else []
     seconds = max((each.seconds for own in fleet.traffic.values() for each in own.values()), default=0.0)
-    left = fleet.traffic_window * WHOLE - seconds
-    if seconds and left > 0 and not fleet.snapshot:
-        parts.append(f"traffic rules start in {duration(left)}")
+    if 0 < seconds < (whole := fleet.traffic_window * WHOLE) and not fleet.snapshot:
+        parts.append(f"traffic rules start in {duration(whole - seconds)}")
     return " · ".join(parts)
 
 
@@ -299,9 +298,9 @@ def scoped_title(title: str, pool: str | None) -> str:
     """Return a headline with the pool that it is about: `chat: two ranks have less KV cache than their peers`."""
     if pool is None:
         return title
-    name, whole = brief(pool), "Fleet is consistent"
-    if whole in title:
-        return title.replace(whole, f"{name} is consistent")
+    name, whole, share = brief(pool), "Fleet is consistent", "share prefixes with their pool"
+    if whole in title or share in title:
+        return title.replace(whole, f"{name} is consistent").replace(share, f"of {name} share prefixes")
     is_name = title.startswith("KV")
     return f"{name}: {title if is_name else uncapitalized(title)}"
 

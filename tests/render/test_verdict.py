@@ -70,7 +70,7 @@ def test_the_sentence_names_rules_and_pools_that_fail_and_counts_equal_ones() ->
     expired = verdict_of(fleet(finding(expired=suppression())), CRITICAL, 100)
     assert "(RT-01 in chat, suppression expired on 2026-04-30)" in expired.sentence
     many = verdict_of(fleet(*(finding(subject=f"pool-{number}") for number in (*range(7), 6))), CRITICAL, 100)
-    assert "8 critical findings (RT-01 x8 in pool-0, pool-1, pool-2, pool-3 and 3 more);" in many.sentence
+    assert "8 critical findings (RT-01 x8 in pool-0, pool-1, pool-2 and 4 more);" in many.sentence
 
 
 @pytest.mark.parametrize("severity", [CRITICAL, WARNING])

@@ -50,6 +50,7 @@ def test_changes_compare_the_replicas_of_the_pool_only() -> None:
         ("2 critical, 1 warning", "chat: 2 critical, 1 warning"),
         ("All ranks are close", "chat: all ranks are close"),
         ("KV cache capacity: not reported", "chat: KV cache capacity: not reported"),
+        ("9 of 14 replicas (64%) share prefixes with their pool", "9 of 14 replicas (64%) of chat share prefixes"),
         ("Fleet is consistent: 3 replicas, 1 pool", "chat is consistent: 3 replicas, 1 pool"),
     ],
 )
