@@ -26,7 +26,6 @@ from dashboard.views.blocks import (
     Block,
     Chart,
     Column,
-    Columns,
     DifferenceTable,
     Entries,
     Section,
@@ -105,8 +104,6 @@ class HtmlWriter:
         return Markup('<section{} aria-labelledby="{}">\n{}\n{}</section>').format(css, section.anchor, heading, inside)
 
     def _block(self, block: Block, under: str) -> Markup:
-        if isinstance(block, Columns):
-            return Markup("\n").join(self.blocks(column, under) for column in block.columns)
         if isinstance(block, DifferenceTable):
             return self._differences(block, under)
         if isinstance(block, Chart | TimeChart):

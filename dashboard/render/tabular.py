@@ -61,7 +61,7 @@ def head_of(column: blocks.Column) -> str:
 
     Cohorts are written as in the matrix: `A x14`.
     """
-    title = f"{column.key_or_title} {UNIT_NAMES.get(column.unit, column.unit)}".replace("×", "x").strip()
+    title = f"{column.key or column.title} {UNIT_NAMES.get(column.unit, column.unit)}".replace("×", "x").strip()
     return (
         title if _COHORT.fullmatch(title) else _BETWEEN_WORDS.sub("_", title.replace("%", "percent").lower()).strip("_")
     )
@@ -218,7 +218,7 @@ def _table_object(table: blocks.Table) -> dict[str, Any]:
         "kind": "table",
         **pick(table, ("name", "caption")),
         "columns": [
-            {"title": column.key_or_title, "is_number": column.is_number, "unit": column.unit}
+            {"title": column.key or column.title, "is_number": column.is_number, "unit": column.unit}
             for column in table.columns
         ],
         "rows": [list(map(blocks.value_of, row, table.columns)) for row in table.rows],

@@ -118,8 +118,8 @@ class Column(NamedTuple):
     """The head of a column; numbers are right-aligned. `is_code`: monospace; `is_hash`: a page shortens it, to copy.
 
     `unit` is that of numbers for programs, if the title does not have it. `term` is a term of the glossary for the
-    tooltip. `key` is the name of the column for programs, if it is not the title. `link` is the page sorted by it,
-    `order` how its table is sorted by it: ascending, descending, or empty.
+    tooltip. `key` is its name in CSV and JSON, if that is not the title: it stays when the title changes. `link` is the
+    page sorted by it, `order` how its table is sorted by it: ascending, descending, or empty.
     """
 
     title: str
@@ -131,11 +131,6 @@ class Column(NamedTuple):
     is_hash: bool = False
     link: Link | None = None
     order: str = ""
-
-    @property
-    def key_or_title(self) -> str:
-        """Return the name of the column in CSV and JSON, which stays when the title changes."""
-        return self.key or self.title
 
 
 class Cell(NamedTuple):
@@ -292,12 +287,6 @@ class Gauges:
     note: str = ""
     heads: tuple[str, str] = ("Device", "KV cache")
 
-    @property
-    def table(self) -> Table:
-        """Return the same as a table, for exports."""
-        rows = tuple((Cell(each.label), Cell(each.mark)) for each in self.items)
-        return Table(self.name, self.caption, tuple(map(Column, self.heads)), rows, self.note)
-
 
 class MapCell(NamedTuple):
     """A replica of a map. `kind` is its look, one of the map's legend; `hint` has its name, that in words, and more.
@@ -367,8 +356,11 @@ def flat_blocks(blocks: Iterable[Block]) -> Iterator[PlainBlock]:
                 yield from flat_blocks(column)
         elif isinstance(block, Banner):
             yield Paragraph(block.title, block.tone)
+        elif isinstance(block, Gauges):
+            rows = tuple((Cell(each.label), Cell(each.mark)) for each in block.items)
+            yield Table(block.name, block.caption, tuple(map(Column, block.heads)), rows, block.note)
         else:
-            yield block.table if isinstance(block, Gauges) else block
+            yield block
 
 
 @dataclass(frozen=True, slots=True)

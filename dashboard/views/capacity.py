@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from types import MappingProxyType
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet
@@ -39,7 +38,7 @@ from dashboard.views.capacity_blocks import (
 )
 from dashboard.views.context import context_of
 from dashboard.views.help import BASIS, REQUESTS, glossary
-from dashboard.views.names import brief, slugs
+from dashboard.views.names import brief, short_device, slugs
 from dashboard.views.table import Field, to_data, to_table
 from dashboard.views.traffic import KV_USAGE
 
@@ -47,7 +46,6 @@ MOST_OUTLIERS = 6  # named one by one; the table of ranks has all
 MOST_ROWS = 4_000  # ranks of one table
 WORST_POOLS = 5  # rows above the bars of the worst pool
 NAIVE = "Naive estimate"
-NO_RANKS: Mapping[str, Sequence[Any]] = MappingProxyType({})
 RANKS = (
     Field(
         "name",
@@ -78,7 +76,7 @@ RANKS = (
     KV_USAGE,
     Field("naive_tokens", NAIVE, is_number=True, term="naive tokens", key="Blocks × size"),
     Field("basis", "Basis", lambda rank: rank.basis if rank.counts else f"{rank.basis}, not counted", term="basis"),
-    Field("device", "Device", lambda rank: capacity_text.short_device(brief(rank.device))),
+    Field("device", "Device", lambda rank: short_device(brief(rank.device))),
 )
 # What a bar is, as in the URL of the page.
 RANK, GPU, POOL = "DP rank", "GPU", "pool"
@@ -229,7 +227,7 @@ def pools_table(
     pools: Sequence[PoolCapacity],
     length: int | None,
     choices: Mapping[str, str] | None = None,
-    ranks: Mapping[str, Sequence[Any]] = NO_RANKS,
+    ranks: Mapping[str, Sequence[Any]] | None = None,
 ) -> Table:
     """Return a row per pool with its sums and the naive estimate; `choices` are those of the links to each pool.
 
@@ -239,7 +237,7 @@ def pools_table(
     windows = capacity_text.window_texts(fleet)
 
     def short_cell(pool: PoolCapacity) -> Cell:
-        off = [rank.off for rank in ranks[pool.name] if capacity_text.is_short(rank)]
+        off = [rank.off for rank in (ranks or {})[pool.name] if capacity_text.is_short(rank)]
         text = f"{len(off):,} ({capacity_text.percent(min(off))})" if off else "0"
         return Cell(text, Tone.WARNING if off else Tone.PLAIN, value=len(off))
 

@@ -35,14 +35,12 @@ from dashboard.views.capacity_text import (
     not_drawn,
     percent,
     rank_name,
-    short_device,
     short_value,
-    sum_of,
     sum_text,
     tick_texts,
     value_text,
 )
-from dashboard.views.names import brief
+from dashboard.views.names import brief, short_device
 
 BARS = 240  # of one chart: about five pixels each on a wide screen
 PRINTED_BARS = 48  # of one chart of a review: a page of paper
@@ -139,7 +137,7 @@ def pools_chart(pools: Sequence[PoolCapacity], measure: Measure) -> Chart | None
     """Return one bar per pool; in tokens with the naive estimate behind it. None where no pool reports."""
     bars = []
     for pool in pools:
-        total = sum_of(pool, measure)
+        total = {Measure.TOKENS: pool.tokens, Measure.GIB: pool.gib, Measure.REQUESTS: pool.requests}[measure]
         if total.value is None:
             continue
         naive = pool.naive if measure is Measure.TOKENS and pool.naive != pool.naive_of else None

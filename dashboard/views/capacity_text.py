@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
@@ -36,8 +35,6 @@ MOST_NAMED = 4  # ranks named in one line, and reasons of upper bounds
 MUCH = 1.95  # the factor from which "2.0 x too much" is clearer than a percentage
 NOT_SERVED = "not served"
 _SCALES = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
-MOST_DEVICES = 2  # kinds named for one pool
-_BESIDE_THE_MODEL = re.compile(r"^(NVIDIA|AMD Instinct|AMD) |[- ](SXM|PCIe|HBM|NVL|\d+ ?GB).*$")
 
 
 class Measure(StrEnum):
@@ -386,22 +383,3 @@ def _at_length(held: PoolCapacity, ranks: Sequence[Any]) -> PoolCapacity:
     requests = sum(rank.requests for rank in known if rank.adds) if known else None
     total = Sum(requests, len(known), at_most=any(rank.is_requests_bound for rank in known))
     return held._replace(requests=total, not_served=sum(not rank.is_served for rank in ranks))
-
-
-def sum_of(held: PoolCapacity, measure: Measure) -> Sum:
-    return {Measure.TOKENS: held.tokens, Measure.GIB: held.gib, Measure.REQUESTS: held.requests}[measure]
-
-
-def device_words(replicas: Iterable[Replica]) -> str:
-    """Return the devices of replicas' engines, the most frequent first: `H100 ×4`; empty where none are reported."""
-    kinds: Counter[tuple[str, int]] = Counter()
-    for replica in replicas:
-        on_each = Counter((device.dp_rank, device.name) for device in replica.devices)
-        kinds.update((name, number) for (_, name), number in on_each.items())
-    names = [f"{short_device(name)} ×{number}" for (name, number), _ in kinds.most_common(MOST_DEVICES)]
-    return ", ".join(names) + (", …" if len(kinds) > MOST_DEVICES else "")
-
-
-def short_device(name: str) -> str:
-    """Return a device name without vendor, socket and memory: `H100` of `NVIDIA H100 80GB HBM3`."""
-    return _BESIDE_THE_MODEL.sub("", name).strip() or name

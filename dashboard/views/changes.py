@@ -35,7 +35,7 @@ from dashboard.views.blocks import (
 from dashboard.views.capacity_text import in_percent
 from dashboard.views.changes_entries import SideLinks, sides_of
 from dashboard.views.changes_text import EventSummary
-from dashboard.views.context import Context, compared, source_text
+from dashboard.views.context import Context, source_text
 from dashboard.views.names import brief, names_of
 from dashboard.views.table import Field, plain_value, to_data, to_table
 
@@ -73,7 +73,7 @@ def changes_report(changes: Changes, before: Context, after: Context, between: E
     )
     headline = "; ".join(filter(None, (text.headline(changes), between.words if between else "")))
     lead = " ".join(filter(None, (text.lead(changes), between.lead if between else "")))
-    return View("What changed", headline, lead, compared(before, after), parts)
+    return View("What changed", headline, lead, replace(after, before=before), parts)
 
 
 def _unchanged_text(changes: Changes) -> str:

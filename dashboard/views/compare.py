@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
 
 from dashboard.analysis.assembly import Fleet, only_replicas
 from dashboard.analysis.kv_transfer import transfer_text
@@ -69,7 +68,6 @@ from dashboard.views.table import Field, plain_value, to_table
 from dashboard.views.traffic import PROMPT_SHARE, no_traffic_text, traffic_of, traffic_table
 from dashboard.vllm.field_reference import known_sentences
 
-NO_NOTES: Mapping[str, str] = MappingProxyType({})
 CHOSEN_POOL = "chosen replicas"  # the pool that stands for them
 # Anchors of the sections that a page draws around its controls.
 SHARING, PAIRS, SETTINGS, DECIDING = "prefix-sharing", "cohort-pairs", "settings", "deciding-settings"
@@ -126,7 +124,7 @@ def chosen_reference(fleet: Fleet, ids: Sequence[str], asked: str = "") -> Refer
     return Reference(ReferenceKind.REPLICA, asked if asked in known else usual)
 
 
-def chosen_report(fleet: Fleet, ids: Sequence[str], choice: SettingChoice, notes: Mapping[str, str] = NO_NOTES) -> View:
+def chosen_report(fleet: Fleet, ids: Sequence[str], choice: SettingChoice, notes: Mapping[str, str]) -> View:
     """Return how these replicas of a fleet differ, a column each in the order of `ids`, the reference first.
 
     `notes` are about single columns, such as the snapshot that a replica is from.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from dashboard import __version__
@@ -66,10 +66,6 @@ def as_of_text(fleet: Fleet) -> str:
 def as_of(fleet: Fleet) -> str:
     """Return `data as of` or `imported` with the time of a fleet's data; nothing before the first poll."""
     return f"{as_of_text(fleet)}{iso(fleet.polled_at)}" if fleet.polled_at else ""
-
-
-def compared(before: Context, after: Context) -> Context:
-    return replace(after, before=before)
 
 
 def context_parts(context: Context) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
-"""Names of replicas, pools and findings: in lists short and in natural order; as anchors and in file names."""
+"""Names of replicas, devices, pools and findings: short, in natural order; as anchors and in file names."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from dashboard.analysis.assembly import Fleet
@@ -10,7 +11,9 @@ from dashboard.fleet.pieces import Kind, Link, Piece, Text, shortlist_texts
 
 MOST_NAMED = 3  # replicas named in a list; more are counted
 LONGEST_NAME = 40  # characters of a name in a list or an anchor: it is foreign, and can be of any length
+MOST_DEVICES = 2  # kinds named for one pool
 _OTHER = re.compile(r"[^a-z0-9]+")
+_BESIDE_THE_MODEL = re.compile(r"^(NVIDIA|AMD Instinct|AMD) |[- ](SXM|PCIe|HBM|NVL|\d+ ?GB).*$")
 
 
 def brief(name: str) -> str:
@@ -64,3 +67,18 @@ def slugs(names: Iterable[str]) -> dict[str, str]:
         taken.add(given)
         found[name] = given
     return found
+
+
+def device_words(replicas: Iterable[Replica]) -> str:
+    """Return the devices of replicas' engines, the most frequent first: `H100 ×4`; empty where none are reported."""
+    kinds: Counter[tuple[str, int]] = Counter()
+    for replica in replicas:
+        on_each = Counter((device.dp_rank, device.name) for device in replica.devices)
+        kinds.update((name, number) for (_, name), number in on_each.items())
+    names = [f"{short_device(name)} ×{number}" for (name, number), _ in kinds.most_common(MOST_DEVICES)]
+    return ", ".join(names) + (", …" if len(kinds) > MOST_DEVICES else "")
+
+
+def short_device(name: str) -> str:
+    """Return a device name without vendor, socket and memory: `H100` of `NVIDIA H100 80GB HBM3`."""
+    return _BESIDE_THE_MODEL.sub("", name).strip() or name

@@ -29,11 +29,10 @@ from dashboard.views.blocks import (
     View,
     number_cell,
 )
-from dashboard.views.capacity_text import device_words
 from dashboard.views.context import context_of
 from dashboard.views.excluded import unread_entries
 from dashboard.views.help import BASIS, COHORT, POOL, SHARE, glossary
-from dashboard.views.names import brief
+from dashboard.views.names import brief, device_words
 from dashboard.views.plan import ORDER, changes_section, plan_section
 from dashboard.views.pool_comparison import worst_by_path
 from dashboard.views.pool_text import (

@@ -18,10 +18,9 @@ from dashboard.rules.domain import Domain
 from dashboard.rules.findings import Finding, Inspection, Severity
 from dashboard.rules.subject import FINGERPRINT
 from dashboard.views.blocks import MOST_COLUMNS, Cell, DifferenceTable
-from dashboard.views.capacity_text import device_words
 from dashboard.views.context import as_of
 from dashboard.views.finding_text import answered
-from dashboard.views.names import brief, slug
+from dashboard.views.names import brief, device_words, slug
 from dashboard.views.pool_text import SPLIT, shared_texts, sharing_severity
 from dashboard.views.traffic import FIRST_TOKEN, HIT_RATE, PREEMPTIONS, PROMPT_SHARE, external_of, traffic_of
 from dashboard.vllm.value_origin import is_set

@@ -1,7 +1,7 @@
 """The page Replicas: every replica in one table, the worst first, and its CSV."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -26,7 +26,6 @@ from dashboard.views.since import since_cell
 from dashboard.views.summary import incomplete_replicas, replicas_title
 from dashboard.views.table import (
     LONGEST,
-    NOTHING_KEPT,
     REVERSED,
     Field,
     link_head,
@@ -175,7 +174,11 @@ def replicas_report(fleet: Fleet, choice: ReplicaChoice = EVERY_REPLICA, *, rows
     filters = {"search": choice.search.text, "pool": choice.pool, "sort": choice.sort, "columns": columns}
     kept = {SEARCH: choice.search.text, COLUMNS: ",".join(choice.columns)}
     kept = {key: text for key, text in kept.items() if text}
-    table: Block = replicas_table(rows, choice.columns, choice.sort, kept) if len(rows) else none
+    block: Block = none
+    if len(rows):
+        table = replicas_table(rows, choice.columns)
+        heads = tuple(link_head(each, choice.sort, REPLICAS, kept) for each in table.columns)
+        block = replace(table, columns=heads)
     return View(
         title="Replicas",
         headline=replicas_title(limited, choice.pool),
@@ -183,7 +186,7 @@ def replicas_report(fleet: Fleet, choice: ReplicaChoice = EVERY_REPLICA, *, rows
         context=context_of(fleet, filters=filters.items()),
         parts=(
             *([Section("not-read", "Incomplete data", unread, is_exported_only=True)] if unread else []),
-            Section(TABLE, "Replicas", (table,)),
+            Section(TABLE, "Replicas", (block,)),
             glossary((POOL, COHORT)),
         ),
     )
@@ -289,18 +292,10 @@ def _sorted(rows: pd.DataFrame, sort: str) -> pd.DataFrame:
     return rows.iloc[[*sorted(known, key=keys.__getitem__, reverse=sort.startswith(REVERSED)), *missing]]
 
 
-def replicas_table(
-    rows: pd.DataFrame,
-    chosen: Sequence[str] = (),
-    sort: str | None = None,
-    kept: Mapping[str, str] = NOTHING_KEPT,
-    *,
-    is_whole: bool = True,
-) -> Table:
+def replicas_table(rows: pd.DataFrame, chosen: Sequence[str] = (), *, is_whole: bool = True) -> Table:
     """Return the table of these rows, with the `chosen` columns after the first; empty: the usual ones.
 
-    With the `sort` of the rows the heads sort them otherwise. A page shows all of them (`is_whole`). Times since are
-    left out where they tell no replica from another.
+    A page shows all of them (`is_whole`). Times since are left out where they tell no replica from another.
     """
     unused = set() if len(set(rows["since"].dropna())) > 1 else {"Since"}
     used = rows.get("traffic", ())
@@ -311,10 +306,7 @@ def replicas_table(
     fields = [field for field in _fields_of(rows) if field.title in {TITLES[0], *titles}]
     notes = [NOTE, window] if any(field in fields for field in TRAFFIC) else [NOTE]
     table = to_table(rows, fields, "replicas", "Replicas", " ".join(notes), most=MOST_ROWS, is_whole=is_whole)
-    table = replace(table, for_programs=lambda: replicas_data(rows))
-    if sort is None:
-        return table
-    return replace(table, columns=tuple(link_head(each, sort, REPLICAS, kept) for each in table.columns))
+    return replace(table, for_programs=lambda: replicas_data(rows))
 
 
 def replicas_data(rows: pd.DataFrame) -> Table:

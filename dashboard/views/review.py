@@ -37,6 +37,7 @@ from dashboard.views.context import context_of
 from dashboard.views.excluded import ignored_blocks, suppressed_blocks, unread_entries
 from dashboard.views.filters import write_filter
 from dashboard.views.finding_list import (
+    NO_NOTES,
     WORST_FIRST,
     FindingList,
     ListedFinding,
@@ -101,7 +102,6 @@ AGENDA = {
 }  # anchor -> title in the agenda
 FOLD = "Why, and what to do"  # of entries on findings that are not critical
 MOST_LINES = 3  # rollouts, and pools with an assumed router, that have a line each
-_NO_NOTES: Mapping[str, Note] = {}
 
 EntryFinding = tuple[Entry, Finding | None]  # an entry without notes, and the finding that it is about
 PartsOf = Callable[[Sequence[ListedFinding]], list[Section]]
@@ -111,8 +111,8 @@ def review_report(
     fleet: Fleet,
     *,
     before: Fleet | None = None,
-    notes: Mapping[str, Note] = _NO_NOTES,
-    before_notes: Mapping[str, Note] = _NO_NOTES,
+    notes: Mapping[str, Note] = NO_NOTES,
+    before_notes: Mapping[str, Note] = NO_NOTES,
     name: str = "",
     missing: NoLastReview = NoLastReview.FIRST,
     recency: Recency = ANYTHING,
@@ -151,7 +151,7 @@ def review_report(
         lead=f"{fleet_text(fleet)} {fleet_lead(fleet)}",
         context=context_of(fleet, name=name, filters=recency.choices),
         parts=(
-            *agreed_part(known, agenda, SUPPRESSED, notes),
+            *agreed_part(known, agenda, notes),
             *agenda,
             glossary(ALL_TERMS),
             *changes_section(fleet, plan_of(fleet)),
@@ -260,14 +260,9 @@ def _skipped(fleet: Fleet) -> tuple[Section, ...]:
     return (Section(SKIPPED, "Skipped rules", (table,), is_appendix=True, link=link),) if table else ()
 
 
-def agreed_part(
-    known: FindingList, agenda: Sequence[Section], suppressed: str, notes: Mapping[str, Note]
-) -> tuple[Section, ...]:
-    """Return the notes on findings, the worst first, then those on sections of the agenda; empty without notes.
-
-    `suppressed` is the anchor of the section of suppressed findings.
-    """
-    about: dict[str, EntryFinding] = dict(_noted_findings(known, suppressed, notes))
+def agreed_part(known: FindingList, agenda: Sequence[Section], notes: Mapping[str, Note]) -> tuple[Section, ...]:
+    """Return the notes on findings, the worst first, then those on sections of the agenda; empty without notes."""
+    about: dict[str, EntryFinding] = dict(_noted_findings(known, notes))
     for each in agenda:
         about[each.anchor] = (Entry(Tone.PLAIN, (Piece(each.title, Style.STRONG, section(each.anchor)),)), None)
     for key in notes:
@@ -298,11 +293,9 @@ def noted_data(
     return Table(name, caption, _COLUMNS, tuple(cells))
 
 
-def _noted_findings(
-    known: FindingList, suppressed: str, notes: Mapping[str, Note]
-) -> Iterator[tuple[str, EntryFinding]]:
+def _noted_findings(known: FindingList, notes: Mapping[str, Note]) -> Iterator[tuple[str, EntryFinding]]:
     """Yield each finding with a note by its id; its head leads to the entry that has all about it."""
-    for listed, anchor in (*_places(known), *((each, suppressed) for each in known.suppressed)):
+    for listed, anchor in (*_places(known), *((each, SUPPRESSED) for each in known.suppressed)):
         finding = listed.finding
         if finding.id in notes:
             lines = ((Piece(rule_title(finding.rule), Style.MUTED),), *replica_lines([finding], known.names))

@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from operator import attrgetter
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from dashboard.fleet.formatting import NOT_KNOWN, iso, middle_cut, natural, one_line
@@ -37,7 +36,6 @@ Rows: TypeAlias = "pd.DataFrame | Iterable[Any]"
 LONGEST = 200  # characters of a foreign text in a cell
 ASCENDING, DESCENDING = "ascending", "descending"
 REVERSED = "-"  # before the name of a sort: from its largest value
-NOTHING_KEPT: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +156,7 @@ def sort_names(titles: Iterable[str]) -> list[str]:
     return [f"{sign}{sort_name(each)}" for each in titles for sign in ("", REVERSED)]
 
 
-def sort_table(table: Table, sort: str, shown: str, kept: Mapping[str, str] = NOTHING_KEPT) -> Table:
+def sort_table(table: Table, sort: str, shown: str, kept: Mapping[str, str]) -> Table:
     """Return a table sorted by a column, with heads that lead to the page `shown` sorted by theirs.
 
     These links keep the choices `kept`. Cells without a value are last in both directions. Tones ascend from the worst.
@@ -174,7 +172,7 @@ def sort_table(table: Table, sort: str, shown: str, kept: Mapping[str, str] = NO
     return replace(table, columns=columns, rows=rows)
 
 
-def link_head(column: Column, sort: str, shown: str, kept: Mapping[str, str] = NOTHING_KEPT) -> Column:
+def link_head(column: Column, sort: str, shown: str, kept: Mapping[str, str]) -> Column:
     """Return a column whose head leads to the page `shown` sorted by it, reversed where it is sorted by it already.
 
     `kept` are the other choices of the page.

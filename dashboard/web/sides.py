@@ -1,6 +1,7 @@
 """The two fleets that Changes compares, as the URL names them, and what there is to choose from."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import NamedTuple, cast
 
@@ -14,7 +15,7 @@ from dashboard.fleet.formatting import one_line
 from dashboard.fleet.times import EXAMPLE, is_time, write_time
 from dashboard.store.packing import StoredSnapshot
 from dashboard.views import pages
-from dashboard.views.context import Context, compared, context_of
+from dashboard.views.context import Context, context_of
 from dashboard.views.snapshots import describe_snapshot
 from dashboard.web import state
 
@@ -76,7 +77,7 @@ class Sides(NamedTuple):
         if self.both is None:
             return None
         before, after = self.both
-        return compared(context_of(before, name=self.before.name), context_of(after, name=self.after.name))
+        return replace(context_of(after, name=self.after.name), before=context_of(before, name=self.before.name))
 
     def address(self, live: str = pages.LIVE) -> dict[str, str]:
         """Return the URL choices of this comparison; `live` replaces the id of the newest poll."""
@@ -128,12 +129,8 @@ def list_sides(known: Sequence[StoredSnapshot]) -> Mapping[str, str]:
     newest = {pages.LIVE: f"{live.name} now"} if live.polled_at and live.replicas else {}
     first = live.name if newest or not known else known[0].metadata.fleet
     ordered = sorted(known, key=lambda each: each.metadata.fleet != first)
-    return {**newest, **{each.id: describe_snapshot(each) for each in ordered}, **(_past_times() if newest else {})}
-
-
-def _past_times() -> dict[str, str]:
-    """Return some past times, by which a side names them; none without a history."""
-    return {write_time(time): f"{label} ({write_time(time)})" for label, time in past_times().items()}
+    past = {write_time(time): f"{label} ({write_time(time)})" for label, time in past_times().items()}
+    return {**newest, **{each.id: describe_snapshot(each) for each in ordered}, **(past if newest else {})}
 
 
 def past_times() -> dict[str, datetime]:

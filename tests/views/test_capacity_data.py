@@ -15,12 +15,11 @@ from dashboard.views.capacity_text import (
     NOT_REPORTED,
     NOT_SERVED_AT_LENGTH,
     Measure,
-    device_words,
     pools_of,
     ranks_of,
-    short_device,
     unknown_reason,
 )
+from dashboard.views.names import device_words, short_device
 from tests.builders import alike, devices, document, engine, fleet, replica
 from tests.used import traffic
 

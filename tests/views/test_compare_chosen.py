@@ -35,7 +35,9 @@ def mixed() -> Fleet:
 
 def tables(built: Fleet, ids: tuple[str, ...], asked: str = "") -> list[DifferenceTable]:
     choice = SettingChoice(by_replica=True, reference=chosen_reference(built, ids, asked))
-    return [each for each in blocks_of(chosen_report(built, ids, choice).parts) if isinstance(each, DifferenceTable)]
+    return [
+        each for each in blocks_of(chosen_report(built, ids, choice, {}).parts) if isinstance(each, DifferenceTable)
+    ]
 
 
 @pytest.mark.parametrize("ids", [(CHAT, EMBED), ("a,b", "c%2Cd"), ("http://[::1]:8000", "file:x/y z")])
@@ -88,7 +90,7 @@ def test_the_reference_is_the_first_column_and_the_others_are_in_the_order_of_th
 
 
 def test_the_verdict_on_sharing_names_the_replicas() -> None:
-    text = text_of(chosen_report(mixed(), (CHAT, EMBED), SettingChoice(by_replica=True)))
+    text = text_of(chosen_report(mixed(), (CHAT, EMBED), SettingChoice(by_replica=True), {}))
 
     assert "embed-1 does not share prefixes with chat-01" in text
 
@@ -107,7 +109,7 @@ def test_findings_of_any_of_them_mark_their_settings() -> None:
 def test_a_replica_that_was_never_read_is_named_as_not_compared() -> None:
     choice = SettingChoice(by_replica=True, reference=Reference(ReferenceKind.REPLICA, CHAT))
 
-    assert "Not compared (unreachable): gone." in text_of(chosen_report(mixed(), (CHAT, EMBED, DOWN), choice))
+    assert "Not compared (unreachable): gone." in text_of(chosen_report(mixed(), (CHAT, EMBED, DOWN), choice, {}))
 
 
 def test_each_replica_has_its_hit_rate_also_as_it_was_in_a_snapshot() -> None:

@@ -51,7 +51,7 @@ VIEWS: dict[str, Callable[[Fleet], View]] = {
     "findings": findings_report,
     "compare": lambda built: compare_report(built, built.pools[0].name),
     "chosen": lambda built: chosen_report(
-        built, [each.id for each in built.replicas[:3]], SettingChoice(by_replica=True)
+        built, [each.id for each in built.replicas[:3]], SettingChoice(by_replica=True), {}
     ),
     "capacity": capacity_report,
     "replicas": replicas_report,

@@ -101,7 +101,7 @@ def test_a_past_time_has_no_traffic_of_replicas_and_says_so() -> None:
     assert replicas_report(past, chosen).lead == f"2 pools. {why_no_rates(past)}"
     assert replicas_report(past).lead == replicas_report(past, chosen).lead
     assert replicas_report(mixed()).lead == "2 pools. Traffic is off (option traffic)."
-    assert "prefix_hit_rate" not in [each.key_or_title for each in table(past).data.columns]
+    assert "prefix_hit_rate" not in [each.key or each.title for each in table(past).data.columns]
 
 
 def test_differences_count_only_against_a_majority() -> None:

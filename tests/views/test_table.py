@@ -35,7 +35,7 @@ def test_people_and_programs_read_the_same_rows() -> None:
     assert [each.title for each in table.columns] == ["Name", "KV tokens", "Read", "Both"]
     assert [each.whole_text for each in table.rows[0]] == ["a b", "1,234", "now, 2026", "a\nb1234"]
     assert table.note == "Note. 1 more are not listed."
-    assert [each.key_or_title for each in table.data.columns] == ["Name", "KV tokens", "Read", "sources"]
+    assert [each.key or each.title for each in table.data.columns] == ["Name", "KV tokens", "Read", "sources"]
     assert [tuple(map(value_of, row, table.data.columns)) for row in table.data.rows] == [
         ("a b", 1234, "now, 2026", ("x", "y")),
         ("-", None, "", ()),
@@ -76,20 +76,20 @@ TABLE = Table("pools", "Pools", POOL_COLUMNS, POOLS)
     ],
 )
 def test_a_table_is_sorted_by_its_column_with_unknown_last(sort: str, pools: list[str]) -> None:
-    assert [row[0].text for row in sort_table(TABLE, sort, "").rows] == pools
+    assert [row[0].text for row in sort_table(TABLE, sort, "", {}).rows] == pools
 
 
 def test_a_head_leads_to_the_sort_by_its_column_and_the_sorted_one_to_the_reverse() -> None:
-    pool, findings, tokens = sort_table(TABLE, "findings", "overview").columns
+    pool, findings, tokens = sort_table(TABLE, "findings", "overview", {}).columns
 
     assert (pool.link, pool.order) == (page("overview", sort="pool"), "")
     assert (findings.link, findings.order) == (page("overview", sort="-findings"), "ascending")
     assert tokens.link == page("overview", sort="kv-tokens")
-    assert sort_table(TABLE, "-findings", "").columns[1].order == "descending"
+    assert sort_table(TABLE, "-findings", "", {}).columns[1].order == "descending"
 
 
 @given(st.permutations(POOLS), st.sampled_from(["", *sort_names(each.title for each in POOL_COLUMNS)]))
 def test_a_sort_keeps_every_row(rows: list[tuple[Cell, ...]], sort: str) -> None:
-    shown = sort_table(Table("pools", "Pools", POOL_COLUMNS, tuple(rows)), sort, "")
+    shown = sort_table(Table("pools", "Pools", POOL_COLUMNS, tuple(rows)), sort, "", {})
 
     assert sorted(row[0].text for row in shown.rows) == ["chat-1", "chat-10", "chat-2"]

@@ -66,7 +66,7 @@ def test_rates_of_a_connector_have_a_column_where_one_was_asked() -> None:
 
 def test_programs_read_numbers_and_why_a_rate_is_missing() -> None:
     data = shown(TrafficRow("A", traffic(0.62, requests=3)), TrafficRow("B", traffic(0.62))).data
-    keys = [each.key_or_title for each in data.columns]
+    keys = [each.key or each.title for each in data.columns]
     (few, many) = ({key: each.value for key, each in zip(keys, row, strict=True)} for row in data.rows)
 
     assert few["prefix_hit_rate"] is None
