@@ -15,12 +15,12 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from dashboard.compare import Matrix, MatrixColumn
+from dashboard.compare import MatrixColumn
 from dashboard.documents import native, pick
 from dashboard.documents.findings import past_object, sighted
 from dashboard.fleet import State
 from dashboard.fleet.formatting import FORMULA, csv_cell, iso, one_line, plain_value, safe_json
-from dashboard.fleet.history import NO_SIGHTINGS, Sighting
+from dashboard.fleet.history import Sighting
 from dashboard.fleet.pieces import to_plain
 from dashboard.views import blocks
 from dashboard.views.context import Context, context_line
@@ -45,7 +45,7 @@ def to_table_csv(table: blocks.Table | blocks.DifferenceTable, context: Context)
     """
     notes = [context_line(context), table.caption]
     if not isinstance(table, blocks.Table):
-        return matrix_csv(table.matrix, [*notes, *table.notes], table.names, table.sightings, table.measures)
+        return matrix_csv(table, [*notes, *table.notes])
     heads, columns = zip(*_columns(table), strict=True)
     return _file([*notes, table.note], heads, zip(*columns, strict=True))
 
@@ -94,20 +94,14 @@ def _row(entry: blocks.Entry) -> tuple[blocks.Cell, ...]:
     return (*cells, blocks.Cell("", value=tuple(entry.snippets)))
 
 
-def matrix_csv(
-    matrix: Matrix,
-    notes: Sequence[str] = (),
-    names: Mapping[str, str] | None = None,
-    sightings: Mapping[str, Sighting] = NO_SIGHTINGS.findings,
-    measures: Sequence[tuple[str, Mapping[str, blocks.Cell]]] = (),
-) -> str:
+def matrix_csv(table: blocks.DifferenceTable, notes: Sequence[str] = ()) -> str:
     """Write the matrix whole: values are JSON text, uncut; strings have quotes only if they read as JSON.
 
-    `notes` are comment lines above the table; `names` are the replicas' names by id, `sightings` those of differences
-    by path, in the last columns. `measures` are the first rows: see DifferenceTable.
+    `notes` are comment lines above the table. The measures are the first rows, sightings the last columns.
     """
+    matrix, sightings = table.matrix, table.sightings
     times = Sighting._fields if sightings else ()
-    heads = ("path", *(_matrix_head(column, names or {}) for column in matrix.columns), *times)
+    heads = ("path", *(_matrix_head(column, table.names) for column in matrix.columns), *times)
     texts = (
         [
             row.path,
@@ -118,7 +112,7 @@ def matrix_csv(
     )
     measured = (
         [title, *(_measure(cells.get(column.key)) for column in matrix.columns), *("" for _ in times)]
-        for title, cells in measures
+        for title, cells in table.measures
     )
     return _file(notes, heads, (map(csv_cell, row) for row in chain(measured, texts)))
 

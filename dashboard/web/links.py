@@ -1,8 +1,8 @@
 """URLs: of pages, of what a text names, and the choices in them. Names of pages and of choices: `views/pages.py`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 
 import streamlit as st
@@ -175,7 +175,7 @@ def bind_several(name: str, options: Sequence[str]) -> dict[str, Any]:
         st.session_state[IGNORED] = {**ignored_choices(), name: text}
     if st.session_state.get(name) != value:
         st.session_state[name] = value
-    return {"key": name, "on_change": _write_several, "kwargs": {"name": name}}
+    return {"key": name, "on_change": _write, "kwargs": {"name": name}}
 
 
 def read_choice(name: str, options: Sequence[str], *, default: str | None = None) -> str:
@@ -183,9 +183,20 @@ def read_choice(name: str, options: Sequence[str], *, default: str | None = None
     return str(_read(name, options, fallback=options[0] if default is None else default))
 
 
-def draw_segments(label: str, name: str, options: Sequence[str]) -> str:
-    """Draw a segmented control that is bound to the URL; return the selected option."""
-    return str(st.segmented_control(label, options, **bind(name, options), required=True))
+def draw_segments(
+    label: str, name: str, options: Sequence[str], words: Callable[[str], str] | None = None, default: str | None = None
+) -> str:
+    """Draw a segmented control that is bound to the URL; return the selected option.
+
+    With `words` for its options the label is for screen readers only.
+    """
+    bound = bind(name, options, default=default)
+    visibility: Literal["collapsed", "visible"] = "collapsed" if words else "visible"
+    return str(
+        st.segmented_control(
+            label, options, **bound, required=True, format_func=words or str, label_visibility=visibility
+        )
+    )
 
 
 def draw_select(label: str, name: str, options: Sequence[str], width: int) -> str | None:
@@ -208,19 +219,12 @@ def _read(name: str, options: Sequence[str] | None, *, fallback: str | bool) -> 
 # A change that arrives after a link was followed has a callback and no value: its widget is not on the new page.
 
 
-def _write_several(*, name: str) -> None:
-    if name not in st.session_state:
-        return
-    if chosen := st.session_state[name]:
-        st.query_params[name] = ",".join(quote(each, safe="/ ") for each in chosen)
-    else:
-        st.query_params.pop(name, None)
-
-
-def _write(*, name: str, fallback: str | bool) -> None:
+def _write(*, name: str, fallback: str | bool = "") -> None:
     if name not in st.session_state:
         return
     value = st.session_state[name]
+    if isinstance(value, list):
+        value = ",".join(quote(each, safe="/ ") for each in value)
     if value in {None, "", fallback}:
         st.query_params.pop(name, None)
     else:

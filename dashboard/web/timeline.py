@@ -144,15 +144,7 @@ def _fold(fleet: Fleet, place: Link, read: BlockReader) -> tuple[Block, ...]:
 
 def choose_range(fleet: Fleet) -> Window:
     """Draw the choice of a range, which is in the URL."""
-    name = st.segmented_control(
-        "Range",
-        list(RANGES),
-        **links.bind(pages.RANGE, list(RANGES), default=_default(fleet)),
-        required=True,
-        format_func=_range_words,
-        label_visibility="collapsed",
-    )
-    return _window(fleet, str(name))
+    return _window(fleet, links.draw_segments("Range", pages.RANGE, list(RANGES), _range_words, _default(fleet)))
 
 
 def _range_words(name: str) -> str:

@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from dataclasses import replace
 from datetime import timedelta
 
 from hypothesis import given
@@ -13,7 +14,7 @@ from dashboard.compare.matrix import lay_out
 from dashboard.fleet.formatting import FORMULA_STARTS, csv_cell
 from dashboard.fleet.history import Sighting
 from dashboard.render.tabular import matrix_csv, to_table_csv
-from dashboard.views.blocks import Cell, Column, Table, number_cell
+from dashboard.views.blocks import Cell, Column, DifferenceTable, Table, number_cell
 from dashboard.views.pool_comparison import compare_chosen
 from tests.builders import HOSTILE, POLLED_AT, alike, document, fleet, story
 from tests.sample_reports import CONTEXT
@@ -77,8 +78,9 @@ def test_columns_of_replicas_are_named() -> None:
     built = story()
     pool = built.pools[0]
     shown = lay_out(pool, built.documents, MAJORITY, as_replicas=pool.replicas[:2]).table()
+    table = DifferenceTable("settings", "Settings", shown, {pool.replicas[0]: "first"})
 
-    assert parsed(matrix_csv(shown, (), {pool.replicas[0]: "first"}))[0] == ["path", "first", pool.replicas[1]]
+    assert parsed(matrix_csv(table))[0] == ["path", "first", pool.replicas[1]]
 
 
 @given(st.text())
@@ -93,14 +95,15 @@ def test_no_text_begins_like_a_formula_or_breaks_a_row(text: str) -> None:
 def test_the_last_columns_have_since_when_a_setting_differs() -> None:
     built = story()
     matrix = lay_out(built.pools[0], built.documents, MAJORITY).table()
+    known = DifferenceTable("settings", "Settings", matrix, {})
     came = Sighting(POLLED_AT, POLLED_AT, POLLED_AT - timedelta(minutes=1))
-    (heads, *lines) = parsed(matrix_csv(matrix, sightings={"cache_config.block_size": came}))
+    (heads, *lines) = parsed(matrix_csv(replace(known, sightings={"cache_config.block_size": came})))
     times = {line[0]: line[-3:] for line in lines}
 
     assert heads[-3:] == ["first_seen", "since", "absent_at"]
     assert times["cache_config.block_size"] == ["2026-03-02T11:42:05Z"] * 2 + ["2026-03-02T11:41:05Z"]
     assert times["cache_config.prefix_caching_hash_algo"] == [""] * 3
-    assert "since" not in parsed(matrix_csv(matrix))[0]
+    assert "since" not in parsed(matrix_csv(known))[0]
 
 
 def test_the_first_rows_of_a_matrix_are_what_its_replicas_did() -> None:
@@ -108,7 +111,7 @@ def test_the_first_rows_of_a_matrix_are_what_its_replicas_did() -> None:
     members = [*alike("chat", 3, usual), *alike("chat", 1, large, first=4), *alike("chat", 1, old, first=5)]
     used = with_traffic(fleet(members, [usual, large, old]), {"chat-04": 0.04, "chat-05": None}, 0.62)
     settings, _ = compare_chosen(used, used.pools[0])
-    heads, rates, shares, *_ = parsed(matrix_csv(settings.matrix, (), used.names, measures=settings.measures))
+    heads, rates, shares, *_ = parsed(matrix_csv(settings))
 
     rate = dict(zip(heads, rates, strict=True))
     assert rate["path"] == "Prefix hit rate"

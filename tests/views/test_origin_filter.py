@@ -79,7 +79,7 @@ def test_the_choice_is_in_the_url_the_page_and_the_report(origin: str, *, is_sho
     shown = compared((), ("--block-size",))
     app = open_page(shown, "compare", pool="chat", origin=origin)
     report = compare_report(shown, "chat", SettingChoice(origin=OriginFilter(origin)))
-    found = compare_chosen(shown, shown.pools[0], SettingChoice(origin=OriginFilter(origin)))[0].matrix
+    found = compare_chosen(shown, shown.pools[0], SettingChoice(origin=OriginFilter(origin)))[0]
 
     assert (f'data-path="{SIZE}"' in tables(app)[0]) is is_shown
     assert (f"{SIZE}," in matrix_csv(found)) is is_shown

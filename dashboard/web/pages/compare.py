@@ -221,13 +221,7 @@ def draw_page() -> None:
         matrix = settings.matrix
         st.download_button(
             "CSV",
-            data=lambda: matrix_csv(
-                matrix,
-                (coverage_text(fleet), hidden_text(matrix, members)),
-                fleet.names,
-                settings.sightings,
-                settings.measures,
-            ),
+            data=lambda: matrix_csv(settings, (coverage_text(fleet), hidden_text(matrix, members))),
             file_name=f"{links.make_file_name(fleet.name, name, *pages.choices_of(fleet).values())}.csv",
             mime="text/csv",
             on_click="ignore",

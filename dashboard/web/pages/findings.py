@@ -111,15 +111,9 @@ def draw_rules(fleet: Fleet, known: FindingList, chosen: FindingFilter) -> None:
     numbers = counted_rules(fleet, part, chosen)
     with st.container(key="all_rules"):
         st.html(f'{markup.section("All rules")}<div class="foot">{IN_SEVERAL}</div>')
-        shown = st.segmented_control(
-            "Rules by outcome",
-            RULE_LISTS,
-            **links.bind(pages.RULES, RULE_LISTS),
-            required=True,
-            format_func=lambda name: f"{name} {numbers[name]:,}",
-            label_visibility="collapsed",
-        )
-        draw.draw_blocks(rules_blocks(fleet, part, known, chosen, str(shown)), "rules")
+        words = {name: f"{name} {number:,}" for name, number in numbers.items()}
+        shown = links.draw_segments("Rules by outcome", pages.RULES, RULE_LISTS, words.__getitem__)
+        draw.draw_blocks(rules_blocks(fleet, part, known, chosen, shown), "rules")
 
 
 def _choices() -> tuple[tuple[str, str], ...]:

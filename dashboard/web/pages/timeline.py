@@ -28,14 +28,7 @@ def draw_page() -> None:
     if reader is not None and timeline.has_history(fleet):
         with st.container(key="timeline_controls", horizontal=True, vertical_alignment="center", gap="small"):
             window = timeline.choose_range(fleet)
-            shown = st.segmented_control(
-                "Show",
-                list(SHOWN),
-                **links.bind(pages.SHOW, list(SHOWN)),
-                required=True,
-                format_func=lambda each: SHOWN[each],
-                label_visibility="collapsed",
-            )
+            shown = links.draw_segments("Show", pages.SHOW, list(SHOWN), SHOWN.__getitem__)
             filters = _draw_filters() if shown == pages.AUDIT else None
         if filters is not None:
             _draw_audit(fleet, reader, head, window, *filters)

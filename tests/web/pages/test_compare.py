@@ -17,6 +17,7 @@ from dashboard.compare.matrix import lay_out
 from dashboard.fleet import Baseline
 from dashboard.render.tabular import matrix_csv
 from dashboard.rules.policy import Policy
+from dashboard.views.blocks import DifferenceTable
 from dashboard.views.chosen_columns import write_chosen
 from tests.builders import HASHING, HOSTILE, NOW, alike, document, down, fleet, hashing, hostile, replica, story
 from tests.inspected_fleets import suppression
@@ -269,7 +270,7 @@ def test_the_csv_has_the_column_of_the_baseline() -> None:
     pool = next(each for each in built.pools if each.name == "chat-70b")
     found = lay_out(pool, built.documents, BASELINE, baseline=AGREED).band([BLOCK_SIZE])
 
-    assert matrix_csv(found).splitlines() == [
+    assert matrix_csv(DifferenceTable("settings", "Settings", found, {})).splitlines() == [
         "path,baseline agreed,A x15,B x1 http://chat-70b-17:8000,C x1 http://chat-70b-16:8000",
         "cache_config.block_size,64,16,32,16",
     ]
