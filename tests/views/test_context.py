@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from dashboard.views.context import Context, compared, context_of, context_parts, short_parts
+from dashboard.views.context import Context, context_of, context_parts, short_parts
 from tests.builders import NOW, POLLED_AT, fleet, replica
 
 BEFORE = Context("prod", POLLED_AT, 39, 40, snapshot="3fa9c01b2e", name="Monday", rule_set=2, program_version="1")
@@ -10,21 +10,21 @@ LIVE = Context("prod", NOW, 38, 40, rule_set=2, program_version="1")
 
 
 def test_each_side_has_its_own_fleet_name() -> None:
-    parts = context_parts(compared(replace(BEFORE, fleet="old"), LIVE))
+    parts = context_parts(replace(LIVE, before=replace(BEFORE, fleet="old")))
 
     assert parts[0].startswith("before: old, snapshot 3fa9c01b2e")
     assert parts[1].startswith("after: prod, live, ")
 
 
 def test_the_short_form_has_both_sides() -> None:
-    both = compared(BEFORE, replace(LIVE, snapshot="0123456789"))
+    both = replace(LIVE, snapshot="0123456789", before=BEFORE)
 
     assert short_parts(both) == (
         "prod",
         "snapshot 3fa9c01b2e to snapshot 0123456789",
         "data as of 2026-03-02T11:42:05Z to 2026-03-02T11:42:13Z",
     )
-    assert short_parts(compared(replace(BEFORE, fleet="old"), LIVE))[0] == "old to prod"
+    assert short_parts(replace(LIVE, before=replace(BEFORE, fleet="old")))[0] == "old to prod"
     assert short_parts(BEFORE) == ("prod", "snapshot 3fa9c01b2e “Monday”", "data as of 2026-03-02T11:42:05Z")
 
 
