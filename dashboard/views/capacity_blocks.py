@@ -2,7 +2,8 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -96,7 +97,7 @@ def charts(pool: str, slug: str, ranks: Sequence[Any], most: int = PRINTED_BARS)
                 median=first.usual,
                 more=len(own) - len(shown),
                 median_label=f"median {short_value(first.usual, first.measure)}" if first.usual is not None else "",
-                ticks=_ticks(first.measure),
+                ticks=partial(tick_texts, measure=first.measure),
                 is_wide=False,
             )
         )
@@ -129,7 +130,7 @@ def device_chart(pool: str, slug: str, found: Sequence[tuple[Any, Any]]) -> Char
         unit=str(Measure.GIB),
         bars=tuple(_device_bar(*found[place], off.get(place)) for place in places),
         more=len(found) - len(places),
-        ticks=_ticks(Measure.GIB),
+        ticks=partial(tick_texts, measure=Measure.GIB),
     )
 
 
@@ -147,7 +148,9 @@ def pools_chart(pools: Sequence[PoolCapacity], measure: Measure) -> Chart | None
         bars.append(Bar(brief(pool.name), total.value, total.at_most, link=link, hover=tuple(lines), whole=naive))
     if not bars:
         return None
-    return Chart("capacity-pools", "KV cache by pool", str(measure), tuple(bars), ticks=_ticks(measure))
+    return Chart(
+        "capacity-pools", "KV cache by pool", str(measure), tuple(bars), ticks=partial(tick_texts, measure=measure)
+    )
 
 
 def memory_blocks(fleet: Fleet, slug: str, ranks: Sequence[Any]) -> tuple[Block, ...]:
@@ -234,10 +237,6 @@ def _least(items: Sequence[Any], values: Sequence[float | None], most: int) -> l
     """Return the items with the least values and, with room left, with unknown ones: short ranks matter most."""
     order = sorted(range(len(items)), key=lambda place: math.inf if (value := values[place]) is None else value)
     return [items[place] for place in sorted(order[:most])]
-
-
-def _ticks(measure: Measure) -> Callable[[Sequence[float]], Sequence[str]]:
-    return lambda marks: tick_texts(marks, measure)
 
 
 def _rank_bar(rank: Any) -> Bar:

@@ -169,11 +169,11 @@ EXTERNAL = _measured(
 )
 
 
-def _why_no_rate(row: Any) -> str:
-    return "" if row.traffic.hit_rate is not None else rate_hint(row.traffic, is_down=row.is_down)
-
-
-WHY_NO_RATE = Field("", key="prefix_hit_rate_missing", value=_why_no_rate)
+WHY_NO_RATE = Field(
+    "",
+    key="prefix_hit_rate_missing",
+    value=lambda row: "" if row.traffic.hit_rate is not None else rate_hint(row.traffic, is_down=row.is_down),
+)
 
 
 def traffic_of(fleet: Fleet, name: str, pool: str, replicas: Sequence[str], **more: Any) -> TrafficRow:

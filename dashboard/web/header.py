@@ -173,25 +173,22 @@ def history_html(status: HistoryStatus) -> str:
 def draw_banner(page: str) -> None:
     """Draw the banner of the snapshot or past time that is shown, with the way back to this page of the live fleet."""
     fleet, stored = state.fleet(), state.stored()
+    live = links.live(page, **links.page_choices())
+    leave = [markup.link(links.changes_since(pages.side_of(fleet)), "Changes since then")]
     if fleet.past is not None:
-        leave = f"{_changes_since(fleet)} · {markup.link(links.live(page, **links.page_choices()), 'Back to live')}"
-        st.html(f'<div class="snapshot-banner"><span>{past_html(fleet)}</span><span class="leave">{leave}</span></div>')
-    if stored is None:
+        shown = past_html(fleet)
+        leave.append(markup.link(live, "Back to live"))
+    elif stored is not None:
+        name = f" {markup.bold(f'“{stored.metadata.name}”')}" if stored.metadata.name else ""
+        key = markup.code(formatting.short_id(stored.id))
+        frozen = f"saved {markup.text(formatting.iso(stored.metadata.saved_at))}, not polled"
+        shown = f"{markup.bold('Snapshot')}{name} {key} · {frozen}{_earlier_rules(stored)}"
+        every = markup.link(links.to(pages.SNAPSHOTS), "All snapshots")
+        leave = [every, *leave, markup.link(live, "Back to the live fleet")]
+    else:
         return
-    name = f" {markup.bold(f'“{stored.metadata.name}”')}" if stored.metadata.name else ""
-    key = markup.code(formatting.short_id(stored.id))
-    frozen = f"saved {markup.text(formatting.iso(stored.metadata.saved_at))}, not polled"
-    leave = markup.link(links.live(page, **links.page_choices()), "Back to the live fleet")
-    snapshots_link = markup.link(links.to(pages.SNAPSHOTS), "All snapshots")
-    st.html(
-        '<div class="snapshot-banner">'
-        f"<span>{markup.bold('Snapshot')}{name} {key} · {frozen}{_earlier_rules(stored)}</span>"
-        f'<span class="leave">{" · ".join((snapshots_link, _changes_since(fleet), leave))}</span></div>'
-    )
-
-
-def _changes_since(fleet: Fleet) -> str:
-    return markup.link(links.changes_since(pages.side_of(fleet)), "Changes since then")
+    links_html = f'<span class="leave">{" · ".join(leave)}</span>'
+    st.html(f'<div class="snapshot-banner"><span>{shown}</span>{links_html}</div>')
 
 
 def past_html(fleet: Fleet) -> str:

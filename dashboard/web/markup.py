@@ -1,7 +1,6 @@
 """Small pieces of HTML. Arguments are escaped here unless they are HTML by their description."""
 
 import re
-from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 
@@ -83,15 +82,6 @@ def heading(title: str, sentence: str = "") -> str:
 
 def section(title: str) -> str:
     return f"<h2>{text(title)}</h2>"
-
-
-def entries(rows: Iterable[tuple[str, str, str]]) -> str:
-    """Return a list of statements: kind of the stripe, content and side, both HTML."""
-    items = "".join(
-        f'<li class="{kind}"><div class="what">{content}</div><div class="whose">{side}</div></li>'
-        for kind, content, side in rows
-    )
-    return f'<ul class="entries">{items}</ul>'
 
 
 def notice(kind: str, content: str) -> str:

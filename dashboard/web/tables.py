@@ -138,7 +138,9 @@ def _frame_of(table: Table) -> pd.DataFrame:
     data = {}
     for place, column in enumerate(table.columns):
         cells = [row[place] for row in table.rows]
-        data[column.title] = pd.Series([_shown(each, column) for each in cells], dtype=_type_of(column))
+        data[column.title] = pd.Series(
+            [_shown(each, column) for each in cells], dtype="Float64" if _is_number(column) else "string"
+        )
         if any(each.letter for each in cells):
             data[LETTERS] = pd.Series([each.letter for each in cells], dtype="string")
     return pd.DataFrame(data)
@@ -157,10 +159,6 @@ def _shown(cell: Cell, column: Column) -> object:
 def _is_number(column: Column) -> bool:
     """Return whether a grid has a column as numbers: one that the URL sorts has the texts, which have units."""
     return column.is_number and column.link is None
-
-
-def _type_of(column: Column) -> str:
-    return "Float64" if _is_number(column) else "string"
 
 
 def _format_of(column: Column, table: Table) -> ColumnConfig:

@@ -12,11 +12,13 @@ from dashboard import service
 from dashboard.access import audit
 from dashboard.errors import DashboardError, SnapshotError
 from dashboard.fleet.formatting import count, iso, short_id
+from dashboard.fleet.pieces import Piece, Style, plain
 from dashboard.fleet.times import is_time
 from dashboard.sources.importing import File, RefusedFile, import_files
 from dashboard.store.packing import LONGEST_NAME, READ_ONLY, SnapshotList, StoredSnapshot, with_name
 from dashboard.store.reviews import earlier, last_review
 from dashboard.views import pages
+from dashboard.views.blocks import Entries, Entry, Tone
 from dashboard.views.snapshots import UNNAMED, data_time, default_name, saving_times, search_snapshots, snapshots_table
 from dashboard.web import draw, links, markup, sessions, sides, state
 from dashboard.web.sessions import MAX_FILE_BYTES, MIB
@@ -319,11 +321,11 @@ def _draw_result(saved: dict[str, str], refused: list[RefusedFile]) -> None:
             )
         )
     if refused:
-        rows = [("warning", f"{markup.code(each.name)}<small>{markup.text(each.why)}</small>", "") for each in refused]
-        more = len(rows) - MOST_REFUSED
+        files = [Entry(Tone.WARNING, (Piece(each.name, Style.CODE),), lines=(plain(each.why),)) for each in refused]
+        more = len(files) - MOST_REFUSED
         foot = f'<div class="foot">and {count(more, "more file")}</div>' if more > 0 else ""
-        title = f"{count(len(rows), 'file')} refused"
-        st.html(markup.section(title) + markup.entries(rows[:MOST_REFUSED]) + foot)
+        title = f"{count(len(files), 'file')} refused"
+        st.html(markup.section(title) + draw.html_of([Entries(tuple(files[:MOST_REFUSED]))]) + foot)
 
 
 def draw_page() -> None:
