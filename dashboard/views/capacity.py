@@ -37,7 +37,7 @@ from dashboard.views.capacity_blocks import (
     ranks_by_pool,
 )
 from dashboard.views.context import context_of
-from dashboard.views.help import BASIS, REQUESTS, glossary
+from dashboard.views.help import glossary
 from dashboard.views.names import brief, short_device, slugs
 from dashboard.views.table import Field, to_data, to_table
 from dashboard.views.traffic import KV_USAGE
@@ -132,7 +132,7 @@ def capacity_report(
         headline=capacity_text.title(ranks) if pool is None else capacity_text.pool_title(pool, by_pool[pool]),
         lead=capacity_text.lead(ranks if pool is None else by_pool[pool], held.silent, elsewhere),
         context=context_of(fleet, filters=filters),
-        parts=(*parts, glossary((BASIS, REQUESTS))),
+        parts=(*parts, glossary(("basis", "requests"))),
     )
 
 

@@ -37,7 +37,7 @@ from dashboard.views.chosen_columns import MOST_CHOSEN
 from dashboard.views.context import context_of
 from dashboard.views.finding_list import FindingFilter, fix_groups, full_entries, list_findings
 from dashboard.views.finding_text import rule_title
-from dashboard.views.help import COHORT, REFERENCE, glossary
+from dashboard.views.help import glossary
 from dashboard.views.names import brief, names_of, replica_text, slug
 from dashboard.views.pages import CHOSEN, COLUMNS, ORIGIN, POOL, SEARCH, SECTION, SHOW
 from dashboard.views.pages import REFERENCE as REFERENCE_CHOICE
@@ -94,7 +94,7 @@ def compare_report(fleet: Fleet, pool: str, choice: SettingChoice = ONLY_DIFFERE
             *router_section(fleet, own),
             Section("cohorts", "Cohorts", (cohorts, *used), is_exported_only=True),
             _findings(fleet, own),
-            glossary((COHORT, REFERENCE)),
+            glossary(("cohort", "reference")),
             *changes_section(fleet, plan_of(fleet).of_pool(pool, fleet.replicas)),
         ),
     )

@@ -39,7 +39,7 @@ from dashboard.views.finding_text import (
     where_of,
     with_code,
 )
-from dashboard.views.help import COHORT, SEVERITY, glossary
+from dashboard.views.help import glossary
 from dashboard.views.names import MOST_NAMED, brief, in_natural_order, names_of
 from dashboard.views.plan import causes_section
 from dashboard.views.pool_text import context_text, trait_paragraphs
@@ -89,7 +89,7 @@ def findings_report(fleet: Fleet, chosen: finding_list.FindingFilter = EVERYTHIN
         *([Section("raised", "Rule errors", errors)] if errors else []),
         *(severity_parts(found, fleet) or [_none(fleet, known)]),
         Section("suppressed", "Suppressed and ignored", excluded),
-        glossary((SEVERITY, COHORT)),
+        glossary(("severity", "cohort")),
         *([Section("skipped", "Skipped rules", (skipped,), is_appendix=True)] if skipped else []),
     ]
     return View(

@@ -46,13 +46,9 @@ TERMS: Mapping[str, str] = {
     "assumed": "An upper bound: a part of the formula is not reported.",
     "unknown": "Not reported and not computable; never taken for zero.",
 }
-REPLICA, POOL, COHORT, LETTERS, REFERENCE = "replica", "pool", "cohort", "A ×14", "reference"
-SEVERITY, SUPPRESSED, PREFIXES, SHARE = "severity", "suppressed", "prefix sharing", "share of replicas"
-HIT_RATE = "prefix hit rate"
-RANK, CAPACITY, BASIS, REQUESTS, OUTLIER = "DP rank", "capacity", "basis", "requests", "outlier"
-ALL_TERMS = (
-    *(REPLICA, POOL, COHORT, LETTERS, REFERENCE, SEVERITY, SUPPRESSED, PREFIXES, SHARE, HIT_RATE),
-    *(RANK, CAPACITY, BASIS, REQUESTS, OUTLIER),
+REVIEW_TERMS = (
+    *("replica", "pool", "cohort", "A ×14", "reference", "severity", "suppressed", "prefix sharing"),
+    *("share of replicas", "prefix hit rate", "DP rank", "capacity", "basis", "requests", "outlier"),
 )
 
 

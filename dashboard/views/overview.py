@@ -31,7 +31,7 @@ from dashboard.views.blocks import (
 )
 from dashboard.views.context import context_of
 from dashboard.views.excluded import unread_entries
-from dashboard.views.help import BASIS, COHORT, POOL, SHARE, glossary
+from dashboard.views.help import glossary
 from dashboard.views.names import brief, device_words
 from dashboard.views.plan import ORDER, changes_section, plan_section
 from dashboard.views.pool_comparison import worst_by_path
@@ -56,6 +56,7 @@ NUMBERS, MAP, POOLS, UNREAD = "numbers", "map", "pools", "not-read"  # anchors
 MOST_UNREAD = 8  # groups of replicas with incomplete data
 BY_EFFECT = "effect"  # the order of the plan in the URL: the most recomputed tokens first
 NO_POOL = "no pool"
+TERMS = ("share of replicas", "pool", "cohort", "basis")
 MOST_LARGE = 200  # replicas of a map with large cells
 BY_RATE = "hit-rate"  # the colouring in the URL; by default cells are coloured by their worst finding
 FINDINGS_LEGEND = {
@@ -111,7 +112,7 @@ def overview_report(
         headline=sharing_title(fleet),
         lead=fleet_lead(fleet),
         context=context_of(fleet),
-        parts=(*parts, glossary((SHARE, POOL, COHORT, BASIS)), *changes_section(whole or fleet, plan_of(fleet))),
+        parts=(*parts, glossary(TERMS), *changes_section(whole or fleet, plan_of(fleet))),
     )
 
 

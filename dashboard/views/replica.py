@@ -21,7 +21,7 @@ from dashboard.views.context import context_of
 from dashboard.views.excluded import reason
 from dashboard.views.finding_list import fix_groups, full_entries, list_findings
 from dashboard.views.finding_text import rule_title
-from dashboard.views.help import BASIS, COHORT, REFERENCE, glossary
+from dashboard.views.help import glossary
 from dashboard.views.names import brief, replica_text
 from dashboard.views.pool_text import shared_texts
 from dashboard.views.replica_engines import engines_section
@@ -83,7 +83,7 @@ def replica_report(fleet: Fleet, replica_id: str, *, comparison: ReplicaComparis
             Section(IDENTITY, "Identity", identity_blocks(replica)),
             Section(PROBES, "Probes", _probes(replica)),
             *provider_sections(replica, settings),
-            glossary((COHORT, REFERENCE, BASIS)),
+            glossary(("cohort", "reference", "basis")),
             Section(SETTINGS, title, shown, is_appendix=True),
         ),
     )

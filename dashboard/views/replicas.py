@@ -19,7 +19,7 @@ from dashboard.views.blocks import Block, Cell, Paragraph, Section, Table, Tone,
 from dashboard.views.context import context_of
 from dashboard.views.excluded import state_tone, unread_entries
 from dashboard.views.filters import EVERYTHING, FilterKey, Search
-from dashboard.views.help import COHORT, POOL, glossary
+from dashboard.views.help import glossary
 from dashboard.views.pages import COLUMNS, REPLICAS, SEARCH
 from dashboard.views.replica_settings import pool_differences
 from dashboard.views.since import since_cell
@@ -187,7 +187,7 @@ def replicas_report(fleet: Fleet, choice: ReplicaChoice = EVERY_REPLICA, *, rows
         parts=(
             *([Section("not-read", "Incomplete data", unread, is_exported_only=True)] if unread else []),
             Section(TABLE, "Replicas", (block,)),
-            glossary((POOL, COHORT)),
+            glossary(("pool", "cohort")),
         ),
     )
 

@@ -60,7 +60,7 @@ from dashboard.views.finding_text import (
     where_of,
 )
 from dashboard.views.findings import findings_table, severity_parts
-from dashboard.views.help import ALL_TERMS, glossary
+from dashboard.views.help import REVIEW_TERMS, glossary
 from dashboard.views.overview import summary_figures
 from dashboard.views.plan import changes_section, plan_section
 from dashboard.views.replicas import replica_rows, replicas_table
@@ -153,7 +153,7 @@ def review_report(
         parts=(
             *agreed_part(known, agenda, notes),
             *agenda,
-            glossary(ALL_TERMS),
+            glossary(REVIEW_TERMS),
             *changes_section(fleet, plan_of(fleet)),
             *_appendices(fleet, known),
             *all_ranks,

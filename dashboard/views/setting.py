@@ -85,17 +85,19 @@ def setting_report(
     fleet: Fleet, path: str, choice: SettingFilter = EVERY_SETTING, *, has_replicas: bool = False
 ) -> View:
     """Return all values of a setting, by replica too with `has_replicas`; where there is none, similar settings."""
-    context = context_of(fleet, filters=[("path", path), *choice.chosen])
+    lead, parts = NO_SUCH_SETTING, list[Section]()
     if (similar := similar_settings(fleet, path)) is not None:
-        part = _similar_section(similar)
-        return View(title="Setting", headline=path, lead=NO_SUCH_SETTING, context=context, parts=(part,))
-    known = tuple(pool_values(fleet, path, choice))
-    replicas = [each for value in known for each in value.replicas] if has_replicas else []
-    values = (_values_section(fleet, path, known),) if known else ()
-    parts = (*values, declared_section(path), *replicas_section(fleet, path, replicas))
-    return View(
-        title="Setting", headline=path, lead=_lead(known) or none_text(fleet, "replica"), context=context, parts=parts
-    )
+        parts.append(_similar_section(similar))
+    else:
+        known = tuple(pool_values(fleet, path, choice))
+        lead = _lead(known) or none_text(fleet, "replica")
+        parts += [_values_section(fleet, path, known)] if known else []
+        parts.append(declared_section(path))
+        members = [each for value in known for each in value.replicas]
+        if has_replicas and members:
+            parts.append(Section(REPLICAS, "Replicas", (_table(fleet, members, path),)))
+    context = context_of(fleet, filters=[("path", path), *choice.chosen])
+    return View(title="Setting", headline=path, lead=lead, context=context, parts=tuple(parts))
 
 
 def none_text(fleet: Fleet, what: str) -> str:
@@ -307,10 +309,6 @@ def setting_value(fleet: Fleet, replica: Replica, path: str) -> SettingValue:
     if setting is not None:
         return SettingValue(setting.value, setting.state)
     return SettingValue("null", State.UNSUPPORTED if is_unsupported(replica.version, path) else State.ABSENT)
-
-
-def replicas_section(fleet: Fleet, path: str, replicas: Sequence[Replica]) -> tuple[Section, ...]:
-    return (Section(REPLICAS, "Replicas", (_table(fleet, replicas, path),)),) if replicas else ()
 
 
 def affected_section(fleet: Fleet, finding: Finding) -> Section:

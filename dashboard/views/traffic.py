@@ -29,7 +29,6 @@ from dashboard.fleet.pieces import Link
 from dashboard.fleet.traffic import Traffic
 from dashboard.rules.sentences import capital
 from dashboard.views.blocks import Cell, Figure, Table
-from dashboard.views.help import HIT_RATE as HIT_RATE_TERM
 from dashboard.views.names import brief
 from dashboard.views.table import Field, to_table
 
@@ -147,7 +146,7 @@ def _measured(
 
 
 _RATE = _measured("prefix_hit_rate", "Prefix hit rate", attrgetter("hit_rate"))
-HIT_RATE = replace(_RATE, text=_rate_cell, term=HIT_RATE_TERM)
+HIT_RATE = replace(_RATE, text=_rate_cell, term="prefix hit rate")
 PROMPT_SHARE = Field("share", "Share of prompts", lambda row: share(row.share), missing=NOT_KNOWN, is_number=True)
 REQUESTS = _measured("requests_per_minute", "Requests/min", lambda own: own.per_minute(own.requests), _requests_text)
 PROMPT_TOKENS = _measured(

@@ -22,7 +22,7 @@ from dashboard.store.opening import HistoryStatus
 from dashboard.store.packing import StoredSnapshot
 from dashboard.store.reviews import earlier, last_review
 from dashboard.views import pages
-from dashboard.views.context import Context, as_of_text, context_of, context_parts, gap_text, version_parts
+from dashboard.views.context import as_of_text, context_of, context_parts, gap_text, version_parts
 from dashboard.views.finding_text import answered
 from dashboard.views.help import keys_table
 from dashboard.views.setting import other_values
@@ -282,7 +282,7 @@ def draw_ignored_choices(page: str) -> None:
 def draw_footer(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
     """Draw fleet, data time and filters, so that a screenshot can be traced. A comparison has both sides."""
     if sides is None:
-        parts = context_parts(page_context(fleet, page))
+        parts = context_parts(context_of(fleet, name=state.snapshot_name(), filters=_filters([fleet], page)))
     else:
         context = sides.context and replace(sides.context, filters=_filters(sides.both or (), page, but=SIDES))
         parts = context_parts(context) if context else ("no comparison", *version_parts(context_of(fleet)))
@@ -290,12 +290,8 @@ def draw_footer(fleet: Fleet, page: str, sides: Sides | None = None) -> None:
     st.html(f'<footer class="context">{shown}</footer>')
 
 
-def page_context(fleet: Fleet, page: str) -> Context:
-    """Return the context of a page; its filters are the choices of the URL that the page follows, in their order."""
-    return context_of(fleet, name=state.snapshot_name(), filters=_filters([fleet], page))
-
-
 def _filters(fleets: Iterable[Fleet], page: str, but: Collection[str] = ()) -> tuple[tuple[str, str], ...]:
+    """Return the choices of the URL that a page follows, in their order."""
     ignored = {*links.ignored_choices(), *but, pages.MANAGE}  # a dialog filters nothing
     known = pages.KNOWN.get(page, set()) - ignored
     choices = {name: value for name, value in links.page_choices().items() if name in known}

@@ -16,11 +16,11 @@ from dashboard.views.search import search_hits
 from dashboard.views.setting import (
     EVERY_SETTING,
     MOST_ROWS,
+    REPLICAS,
     VALUES,
     SettingFilter,
     affected_section,
     pool_values,
-    replicas_section,
     setting_report,
     similar_settings,
 )
@@ -261,8 +261,7 @@ def test_json_has_native_values_and_null_where_nothing_is_reported() -> None:
 
 def test_of_very_many_replicas_the_first_are_listed() -> None:
     built = fleet(alike("chat", MOST_ROWS + 2, USUAL), [USUAL])
-    (section,) = replicas_section(built, "version", built.replicas)
-    table = section.blocks[0]
+    table = part(setting_report(built, "version", has_replicas=True), REPLICAS).blocks[0]
 
     assert isinstance(table, Table)
     assert (len(table.rows), table.note) == (MOST_ROWS, "2 more are not listed.")

@@ -8,7 +8,7 @@ import streamlit as st
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
-from dashboard.fleet import ProbeResult, Replica, Setting
+from dashboard.fleet import ProbeResult, Replica
 from dashboard.fleet.formatting import count, middle_cut, one_line, whole_text
 from dashboard.views import pages
 from dashboard.views.blocks import View
@@ -80,10 +80,6 @@ def choose_settings(comparison: ReplicaComparison) -> SettingChoice:
     return SettingChoice(bool(only and has_differences), section, search or "")
 
 
-def draw_setting(path: str, setting: Setting) -> None:
-    st.html(markup.code(path) + markup.pasted(whole_text(setting.value, setting.state), path))
-
-
 def draw_raw_answer(fleet: Fleet, replica: Replica) -> None:
     if not replica.probes:
         return
@@ -143,8 +139,9 @@ def draw_page() -> None:
             draw.draw_sections(sections[anchor].parts, f"{anchor}_parts")
     document, path = fleet.documents.get(replica.document or ""), st.query_params.get(pages.SETTING, "")
     if document is not None and path in document.settings:
+        setting = document.settings[path]
         with tabs[0]:
-            draw_setting(path, document.settings[path])
+            st.html(markup.code(path) + markup.pasted(whole_text(setting.value, setting.state), path))
     with tabs[-1]:
         draw_raw_answer(fleet, replica)
     if PROVIDER in sections:

@@ -5,6 +5,7 @@ import streamlit as st
 
 from dashboard.fleet.formatting import count, one_line
 from dashboard.views import pages, replicas
+from dashboard.views.blocks import Table
 from dashboard.views.table import ASCENDING, DESCENDING, REVERSED, sort_name
 from dashboard.web import draw, empty, filter_box, links, share, state
 from dashboard.web.state import shared
@@ -44,13 +45,12 @@ def draw_page() -> None:
     rows = known_rows(fleet)
     choice = choose(rows)
     view = replicas.replicas_report(fleet, choice, rows=rows)
-    shown = replicas.chosen_rows(rows, choice)
     with head:
         draw.draw_head(view)
     share.offer(lambda: view)
-    if shown.empty:
+    (section,) = (each for each in view.parts if each.anchor == replicas.TABLE)
+    if not any(isinstance(block, Table) for block in section.blocks):
         hidden = len(replicas.chosen_rows(rows, replicas.ReplicaChoice(pool=choice.pool)))
         empty.filter_hides_all(f"{count(hidden, 'replica')} hidden.", links.to(pages.REPLICAS))
         return
-    (table,) = (each for each in view.parts if each.anchor == replicas.TABLE)
-    draw.open_link(draw.draw_blocks(table.blocks, "replicas"))
+    draw.open_link(draw.draw_blocks(section.blocks, "replicas"))
