@@ -21,28 +21,23 @@ BY_URGENCY = ""  # no sort in the URL
 
 
 @shared(max_entries=8, has_times=True)
-def overview_view(fleet: Fleet, sort: str, order: str, colouring: str, pool: str | None) -> View:
-    if pool is None:
-        return overview_report(fleet, sort, order=order, colouring=colouring)
-    part = replace(only_scope(fleet, pool), plan=plan_of(fleet).of_pool(pool, fleet.replicas))
+def overview_view(
+    fleet: Fleet, sort: str, order: str, colouring: str, pool: str | None
+) -> tuple[View, dict[str, draw.PreparedPieces]]:
+    """Return the view, and its sections as HTML: writing a thousand cells takes as long as all the rest of the page."""
+    part = fleet
+    if pool is not None:
+        part = replace(only_scope(fleet, pool), plan=plan_of(fleet).of_pool(pool, fleet.replicas))
     view = overview_report(part, sort, fleet, order=order, colouring=colouring)
-    return replace(
-        view, headline=scoped_title(view.headline, pool), context=replace(view.context, filters=((pages.POOL, pool),))
-    )
+    if pool is not None:
+        context = replace(view.context, filters=((pages.POOL, pool),))
+        view = replace(view, headline=scoped_title(view.headline, pool), context=context)
+    return view, {each.anchor: draw.prepare_sections([each]) for each in view.parts}
 
 
 @shared(max_entries=4, has_times=True)
 def pool_order(fleet: Fleet) -> tuple[str, ...]:
     return tuple(pool.name for pool in pools_by_urgency(fleet))
-
-
-@shared(max_entries=8, has_times=True)
-def prepared_sections(
-    fleet: Fleet, sort: str, order: str, colouring: str, pool: str | None
-) -> dict[str, draw.PreparedPieces]:
-    """Return the sections as HTML: writing a thousand cells takes as long as all the rest of the page."""
-    view = overview_view(fleet, sort, order, colouring, pool)
-    return {each.anchor: draw.prepare_sections([each]) for each in view.parts}
 
 
 def draw_page() -> None:
@@ -52,10 +47,8 @@ def draw_page() -> None:
     )
     order = links.read_choice(pages.ORDER, ["", BY_EFFECT])
     colouring = links.read_choice(pages.MAP, ["", BY_RATE])
-    chosen = (sort, order, colouring, links.scope())
-    view = overview_view(fleet, *chosen)
+    view, prepared = overview_view(fleet, sort, order, colouring, links.scope())
     sections = {each.anchor: each for each in view.parts}
-    prepared = prepared_sections(fleet, *chosen)
     number, noun, words = view.headline.partition(" replicas (")
     title = markup.text(view.headline)
     if words:
