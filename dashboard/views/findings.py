@@ -286,8 +286,9 @@ def _remarks(fleet: Fleet, finding: Finding) -> list[Paragraph]:
     paragraphs = []
     if (by := finding.suppression) is not None:
         word, file = ("Accepted", by.file) if by.file else ("Suppressed", fleet.policy.file)
-        where = f"{file}, saved by {by.author}" if by.author else file
-        paragraphs.append(Paragraph(plain(f"{word} until {by.until} by {by.owner}: {by.reason} ({where})"), Tone.INFO))
+        saved = f", saved by {by.author}" if by.author else ""
+        text = f"{word} until {by.until} by {by.owner}: {by.reason} ({file}){saved}"
+        paragraphs.append(Paragraph(plain(text), Tone.INFO))
     texts = remarks(finding, fleet.inspection)
     tones = [Tone.WARNING if finding.expired and not place else Tone.INFO for place in range(len(texts))]
     if finding.unknown:

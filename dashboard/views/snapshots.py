@@ -77,8 +77,9 @@ def _row(stored: StoredSnapshot, *, is_shown: bool) -> tuple[Cell, ...]:
     name = Piece(metadata.name, Style.STRONG) if metadata.name else Piece(UNNAMED, Style.MUTED)
     opened = name._replace(link=page(pages.OVERVIEW, **{pages.SNAPSHOT: short_id(stored.id)}))
     tag = (Piece(" "), Piece("open now", Style.TAG)) if is_shown else ()
+    by = (Piece(f" by {brief(metadata.author)}", Style.MUTED),) if metadata.author else ()
     return (
-        Cell("", pieces=(opened, *tag), note=f"by {brief(metadata.author)}" if metadata.author else ""),
+        Cell("", pieces=(opened, *by, *tag)),
         Cell("", pieces=(Piece(short_id(stored.id), Style.CODE),)),
         Cell(data_time(metadata).removeprefix(AS_OF), hint=saving_times(metadata)),
         Cell(metadata.fleet),

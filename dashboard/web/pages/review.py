@@ -165,7 +165,7 @@ def draw_controls(fleet: Fleet) -> None:
             remark = sessions.missing_role("note", "Editing notes") or SAVED
             st.html(f'<p class="foot">{"" if unread else remark}</p>')
         else:
-            why = f"{WHY_SAVE} {sessions.missing_role('save', 'Save snapshot')}".rstrip()
+            why = f"{WHY_SAVE} {sessions.missing_role('save', 'Saving one')}".rstrip()
             st.html(f'<p class="foot">{markup.bold("Save a snapshot to take notes.")} {why}</p>')
             st.button("Save snapshot", key=SAVE, on_click=_save_snapshot, args=(fleet,), **sessions.control("save"))
     for problem in (str(st.session_state.pop(PROBLEM, "")), unread):

@@ -42,7 +42,7 @@ def read() -> SnapshotList | None:
 def draw_empty() -> None:
     if service.snapshots().read_only:
         how = READ_ONLY
-    elif missing := sessions.missing_role("save", "Save snapshot"):
+    elif missing := sessions.missing_role("save", "Saving one"):
         how = f"{missing} {ONCE_SAVED}"
     else:
         how = f"{HOW}{'' if sessions.missing_role('import') else OR_IMPORT}."
@@ -167,8 +167,7 @@ def _draw_snapshot(stored: StoredSnapshot) -> None:
             st.button(
                 "Delete …", key="delete", on_click=_set_to_delete, args=(stored.id,), **sessions.control("delete")
             )
-    missing = sessions.missing_role("delete", "Delete")  # a tooltip of a disabled button needs a mouse
-    if is_writable and missing:
+    if is_writable and (missing := sessions.missing_role("delete", "Delete")):
         st.html(f'<p class="mute">{missing}</p>')
     elif is_writable and st.session_state.get(TO_DELETE) == stored.id:
         _draw_deletion(stored)
@@ -196,6 +195,8 @@ def _draw_name(stored: StoredSnapshot) -> None:
         # With an unchanged name, too: a new one arrives when its field loses the focus, with the click on the button.
         if st.button("Rename", key="rename", **allowed) and name != sidecar.name:
             _apply(rename)
+    if missing := sessions.missing_role(action, "Rename"):  # a tooltip of a disabled button needs a mouse
+        st.html(f'<p class="mute">{missing}</p>')
 
 
 def _set_to_delete(key: str | None) -> None:

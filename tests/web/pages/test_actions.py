@@ -84,8 +84,8 @@ def test_a_viewer_cannot_save_a_snapshot() -> None:
         press(app, key)
 
     assert service.snapshots().all() == ()
-    assert "Save snapshot needs role editor; yours is viewer. Once one is saved, " in html(visit("snapshots"))
-    assert "Save snapshot needs role editor; yours is viewer." in html(visit("review"))
+    assert "Saving one needs role editor; yours is viewer. Once one is saved, " in html(visit("snapshots"))
+    assert "Saving one needs role editor; yours is viewer." in html(visit("review"))
 
 
 @pytest.mark.usefixtures("live", "editor")
@@ -103,7 +103,8 @@ def test_a_viewer_reads_and_exports_a_snapshot_and_changes_nothing_of_it(live: F
     assert app.text_input(key=f"name_{key}").disabled
     assert button(app, "rename").help == "Needs role admin; yours is viewer."
     assert button(app, "delete").disabled
-    assert ">Delete needs role admin; yours is viewer.</p>" in html(app)
+    for control in ("Rename", "Delete"):
+        assert f">{control} needs role admin; yours is viewer.</p>" in html(app)
     enabled(app.text_input(key=f"name_{key}")).set_value("Tuesday")
     press(app, "rename")
     app = press(visit("snapshots", manage=key), "delete")
@@ -148,7 +149,7 @@ def test_what_a_visitor_saves_has_the_name_of_the_session(live: Fleet) -> None:
     assert (note.text, note.author) == ("drain it", "ann")
     assert "saved 11:42</span> by ann" in html(app)
     assert " by ann</p>" in html(visit("snapshots", manage=stored.id))
-    assert "by ann</small>" in html(visit("snapshots"))
+    assert " by ann</" in html(visit("snapshots"))
 
 
 def test_an_import_has_the_name_of_who_imported_it(
@@ -226,7 +227,7 @@ def test_an_editor_undoes_own_acceptances_only_and_a_viewer_accepts_nothing(
     signed_in(monkeypatch, "ann", AccessRole.EDITOR)
     save(visit("findings", finding=key))
     assert [each.author for each in load_suppressions(accepting)] == ["ann"]
-    assert "by team: canary (accepted.yaml, saved by ann)" in html(visit("findings", finding=key))
+    assert "by team: canary (accepted.yaml), saved by ann" in html(visit("findings", finding=key))
     assert "saved by ann</small>" in html(visit("findings", rules="Suppressed"))
 
     signed_in(monkeypatch, "bob", AccessRole.EDITOR)
