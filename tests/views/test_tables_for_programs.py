@@ -82,7 +82,7 @@ def test_suppressed_findings_have_owner_date_and_reason_and_are_complete() -> No
     report = review_report(with_findings(STORY, suppressed=tuple(hidden)))
     rows = rows_of(report, "suppressed.csv")
 
-    assert list(rows[0]) == [*FIELDS, "owner", "until", "reason"]
+    assert list(rows[0]) == [*FIELDS, "owner", "author", "until", "reason"]
     assert (len(rows), len(tables_of([part(report, "suppressed")])[0].rows)) == (120, 100)
     assert (rows[0]["owner"], rows[0]["until"], rows[0]["reason"]) == (by.owner, str(by.until), by.reason)
 
