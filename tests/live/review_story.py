@@ -119,7 +119,12 @@ def read_plan(page: Page, url: str, odd: str) -> tuple[str, tuple[str, ...]]:
     (key,) = (each["id"] for each in fleet["replicas"] if each["name"] == odd)
     causes = page.request.get(f"{url}/api/v1/plan").json()["causes"]
     changes = [change for cause in causes for fix in cause["fixes"] for change in fix["changes"]]
-    flags = [flag for change in changes if change["replicas"] == [key] for flag in change["flags"]]
+    flags = [
+        flag
+        for change in changes
+        if [each["replica"] for each in change["replicas"]] == [key]
+        for flag in change["flags"]
+    ]
     visit(page, f"{url}/compare?pool=chat")
     return page.locator(".st-key-first").inner_text(), tuple(shlex.split(" ".join(flags)))
 
