@@ -37,6 +37,7 @@ from dashboard.fleet import (
     with_answers,
 )
 from dashboard.fleet.frames import Frames
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.history import NO_SIGHTINGS, Sightings
 from dashboard.fleet.replies import FILE_SCHEME
 from dashboard.fleet.traffic import Traffic, summed
@@ -301,11 +302,7 @@ def assemble(read: Fleet, at: datetime, *, before: Fleet | None = None) -> Fleet
 
 
 def by_pool(replicas: Iterable[Replica]) -> Mapping[str, list[Replica]]:
-    pools: dict[str, list[Replica]] = defaultdict(list)
-    for replica in replicas:
-        if replica.pool is not None:
-            pools[replica.pool].append(replica)
-    return pools
+    return grouped((each.pool, each) for each in replicas if each.pool is not None)
 
 
 def _compared(
@@ -352,7 +349,7 @@ def _transfers(fleet: Fleet, inspection: Inspection, before: Fleet | None) -> Ma
     members, earlier = by_pool(fleet.replicas), by_pool(before.replicas if before else ())
     verdicts = {}
     for pool, partners in transferring_pools(inspection).items():
-        own, then = ([each for name in sorted(partners) for each in side[name]] for side in (members, earlier))
+        own, then = ([each for name in sorted(partners) for each in side.get(name, ())] for side in (members, earlier))
         if before and known.get(pool) == partners and has_same_content(own, then):
             verdict = before.transfers.get(pool)
         else:

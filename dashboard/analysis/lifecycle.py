@@ -3,13 +3,14 @@
 Findings with one fingerprint have one life. It ends with the first poll that could see them and did not.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.history import Recurrence, Sighting
 from dashboard.rules.catalogue import ALL_RULES, BY_ID, RULE_SET
 from dashboard.rules.findings import Extent, Finding, FindingLife, FindingLives, OutcomeKind
@@ -160,9 +161,7 @@ class EndProof:
 
 
 def _by_fingerprint(findings: Iterable[Finding]) -> dict[str, tuple[Finding, ...]]:
-    found: dict[str, list[Finding]] = defaultdict(list)
-    for each in findings:
-        found[each.fingerprint].append(each)
+    found = grouped((each.fingerprint, each) for each in findings)
     return {key: tuple(same) for key, same in found.items()}
 
 

@@ -12,6 +12,7 @@ from dashboard.analysis.causes import Cause, Plan
 from dashboard.analysis.pricing import Wanted, change_of, fix_of, is_same, parts_of, predictions, without_effects
 from dashboard.compare.encoding import lookup_value
 from dashboard.fleet import Replica, SettingValue, has_same_content
+from dashboard.fleet.grouping import grouped
 from dashboard.rules.apply_method import ApplyMethod, apply_methods
 from dashboard.rules.findings import Finding, Way
 
@@ -128,10 +129,7 @@ def _place(cause: Cause) -> tuple[object, ...]:
 
 def _actions(findings: Iterable[Finding]) -> Iterator[Cause]:
     """Yield what no change of settings ends, by rule."""
-    by_rule: dict[str, list[Finding]] = defaultdict(list)
-    for each in findings:
-        by_rule[each.rule].append(each)
-    for rule, found in by_rule.items():
+    for rule, found in grouped((each.rule, each) for each in findings).items():
         yield Cause(rule, tuple(found))
 
 

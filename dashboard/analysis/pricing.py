@@ -20,6 +20,7 @@ from dashboard.compare.encoding import lookup_value
 from dashboard.compare.equality import NOT_SET
 from dashboard.compare.sharing_counts import count_sharing
 from dashboard.fleet import Document, Replica, Setting, SettingChange, SettingValue
+from dashboard.fleet.grouping import grouped
 from dashboard.rules.apply_method import apply_methods
 from dashboard.rules.capacity.graphs import are_derived_sizes
 from dashboard.rules.catalogue import BY_ID
@@ -74,18 +75,16 @@ def parts_of(fleet: Fleet) -> list[PoolGroup]:
         if outcome.rule in BY_ID and BY_ID[outcome.rule].scope is Scope.PAIR:  # a saved fleet may have other rules
             both = set().union(*(together[pool] for pool in outcome.pools if pool in together))
             together |= dict.fromkeys(both, both)
-    replicas, found = by_pool(fleet.replicas), defaultdict(list)
-    for finding in without_effects(fleet):
-        for pool in finding.pools:
-            found[pool].append(finding)
+    replicas = by_pool(fleet.replicas)
+    found = grouped((pool, finding) for finding in without_effects(fleet) for pool in finding.pools)
     parts = []
     for pools in {min(each): sorted(each) for each in together.values()}.values():
-        findings = {each.id: each for pool in pools for each in found[pool]}.values()
+        findings = {each.id: each for pool in pools for each in found.get(pool, ())}.values()
         content = tuple(
             (
                 fleet.inspection.domains.get(pool),
                 tuple(sorted(Counter((str(each.document), each.fresh) for each in replicas[pool]).items())),
-                tuple((each.rule, each.severity, each.paths, len(each.replicas)) for each in found[pool]),
+                tuple((each.rule, each.severity, each.paths, len(each.replicas)) for each in found.get(pool, ())),
             )
             for pool in pools
         )

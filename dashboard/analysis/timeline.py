@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from dashboard.fleet import Gap
+from dashboard.fleet.grouping import grouped
 from dashboard.vllm.versions import build
 
 COLUMNS = 240  # of a period: four pixels each on a wide page
@@ -142,9 +143,7 @@ def merged(
     groups: Iterable[TimelineGroup], key_of: Callable[[TimelineGroup], Hashable]
 ) -> dict[Hashable, TimelineGroup]:
     """Return the sums of groups with one key, under the name of the first of them."""
-    alike: dict[Hashable, list[TimelineGroup]] = defaultdict(list)
-    for each in groups:
-        alike[key_of(each)].append(each)
+    alike = grouped((key_of(each), each) for each in groups)
     return {key: same[0] if len(same) == 1 else _sum(same) for key, same in alike.items()}
 
 
@@ -173,9 +172,7 @@ def moves(
     the second one changes back. A cohort is named by its most complete document, which may be another one at the next
     poll: `is_one_cohort` returns whether the documents of two groups do not contradict each other.
     """
-    by_pool: dict[str, list[TimelineGroup]] = defaultdict(list)
-    for each in groups:
-        by_pool[each.pool].append(each)
+    by_pool = grouped((each.pool, each) for each in groups)
     found = []
     for members in by_pool.values():
         last: dict[tuple[str, bool], TimelineMark] = {}
@@ -267,19 +264,15 @@ def _old_version(losses: Mapping[TimelineGroup, int], group: TimelineGroup, move
 
 def bounded(marks: Iterable[TimelineMark], period: Period) -> tuple[TimelineMark, ...]:
     """Return marks, the first one first; of a kind with too many those of one column are one, with their number."""
-    by_kind: dict[MarkKind, list[TimelineMark]] = defaultdict(list)
-    for each in sorted(marks, key=lambda mark: (mark.at, mark.pools, mark.text)):
-        by_kind[each.kind].append(each)
+    ordered = sorted(marks, key=lambda mark: (mark.at, mark.pools, mark.text))
+    by_kind = grouped((each.kind, each) for each in ordered)
     found = [mark for same in by_kind.values() for mark in (same if len(same) <= MOST_MARKS else _joined(same, period))]
     return tuple(sorted(found, key=lambda mark: (mark.at, list(MarkKind).index(mark.kind), mark.pools)))
 
 
 def _joined(marks: Iterable[TimelineMark], period: Period) -> Iterator[TimelineMark]:
     width = (period.until - period.since) / MARK_COLUMNS
-    by_column: dict[int, list[TimelineMark]] = defaultdict(list)
-    for each in marks:
-        by_column[(each.at - period.since) // width].append(each)
-    for same in by_column.values():
+    for same in grouped(((each.at - period.since) // width, each) for each in marks).values():
         pools = tuple(dict.fromkeys(pool for each in same for pool in each.pools))
         until, number = max(each.until for each in same), sum(each.number for each in same)
         yield same[0]._replace(until=until, pools=pools, number=number)

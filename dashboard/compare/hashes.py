@@ -4,7 +4,6 @@ What cohorts with equal hashes need to share prefixes.
 """
 
 import json
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -29,6 +28,7 @@ from dashboard.compare.prefix import (
     hash_seed,
 )
 from dashboard.fleet import Cohort, Engine, Replica, SettingValue, State
+from dashboard.fleet.grouping import grouped
 from dashboard.vllm.versions import is_unsupported
 from vllm_fleet_provider.shared.identity import is_folder
 
@@ -98,10 +98,7 @@ def digests(engines: Sequence[Engine], kind: Literal["engine", "canonical"] = "e
 
 def group_by_hashes(hashes: Hashes, replicas: Collection[str]) -> DigestGroups:
     """Group replicas with the same digests, the largest group first; those that report none are left out."""
-    known: dict[Digests, list[str]] = defaultdict(list)
-    for replica in sorted(replicas):
-        if replica in hashes:
-            known[hashes[replica]].append(replica)
+    known = grouped((hashes[replica], replica) for replica in sorted(replicas) if replica in hashes)
     order = sorted(known, key=lambda digests: (-len(known[digests]), sorted(digests)))
     return {digests: tuple(known[digests]) for digests in order}
 

@@ -20,6 +20,7 @@ from dashboard.compare.hashes import (
 )
 from dashboard.compare.holders import document_values
 from dashboard.fleet import Document, Pool, Replica
+from dashboard.fleet.grouping import grouped
 from dashboard.vllm.canonical import FILLED_IN_LATER
 from dashboard.vllm.lookahead import LOOKAHEAD
 from dashboard.vllm.versions import EARLIEST, is_unsupported
@@ -135,10 +136,8 @@ class SharingVerdict:
     @property
     def classes(self) -> tuple[tuple[CohortHashes, ...], ...]:
         """Cohorts with equal hashes on all engines that report them; a cohort with several hashes is in none."""
-        alike: dict[str, list[CohortHashes]] = {}
-        for each in self.cohorts:
-            if each.ways == 1 and each.digests:
-                alike.setdefault(next(iter(each.digests)), []).append(each)
+        measured = (each for each in self.cohorts if each.ways == 1 and each.digests)
+        alike = grouped((next(iter(each.digests)), each) for each in measured)
         return tuple(map(tuple, alike.values()))
 
     @property

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from dashboard.compare.hashes import CohortHashes, Share, conditions, digests, same_conditions
 from dashboard.compare.sharing import SharingVerdict, compare_cohorts
 from dashboard.fleet import Replica, ReplicaState
+from dashboard.fleet.grouping import grouped
 
 PAIR = 2  # replicas at least: one alone shares with nobody
 
@@ -127,9 +128,7 @@ def _alike(
     numbers: Mapping[str, int], cohorts: Mapping[str, CohortHashes]
 ) -> list[tuple[tuple[CohortHashes, ...], int]]:
     """Group cohorts by the conditions of sharing, each group with its replicas; groups that share within themselves."""
-    groups: dict[tuple[object, ...], list[CohortHashes]] = defaultdict(list)
-    for letter in numbers:
-        groups[conditions(cohorts[letter])].append(cohorts[letter])
+    groups = grouped((conditions(cohorts[letter]), cohorts[letter]) for letter in numbers)
     return [
         (tuple(own), sum(numbers[each.letter] for each in own))
         for own in groups.values()

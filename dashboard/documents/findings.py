@@ -3,7 +3,6 @@
 The fleet document has the same objects.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -14,6 +13,7 @@ from dashboard.analysis.effect import ASSUMPTION, Effect, effects_on, is_of_pref
 from dashboard.documents import as_float, native, pick, write_json
 from dashboard.fleet import PastTime, Pool
 from dashboard.fleet.formatting import missing_rate
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.history import Sighting
 from dashboard.fleet.traffic import COUNTERS, GAUGES, Traffic
 from dashboard.rules.catalogue import BY_ID
@@ -190,12 +190,10 @@ def sighted(sighting: Sighting | None) -> dict[str, datetime | None]:
 
 def _outcomes(outcomes: Iterable[Outcome]) -> Iterable[dict[str, Any]]:
     """Yield the outcome of each rule once for all subjects where it is the same, for the same reason."""
-    grouped: dict[tuple[str, OutcomeKind, str], list[Outcome]] = defaultdict(list)
-    for outcome in outcomes:
-        grouped[outcome.rule, outcome.kind, outcome.reason].append(outcome)
+    alike = grouped(((outcome.rule, outcome.kind, outcome.reason), outcome) for outcome in outcomes)
     kinds = list(OutcomeKind)
-    for rule, kind, reason in sorted(grouped, key=lambda key: (key[0], kinds.index(key[1]), key[2])):
-        same = grouped[rule, kind, reason]
+    for rule, kind, reason in sorted(alike, key=lambda key: (key[0], kinds.index(key[1]), key[2])):
+        same = alike[rule, kind, reason]
         yield {
             "rule": rule,
             "kind": kind,

@@ -18,6 +18,7 @@ from dashboard.documents.secrets import clean_fleet
 from dashboard.errors import SnapshotError, UnreadableError
 from dashboard.fleet import Document
 from dashboard.fleet.formatting import end_cut
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.traffic import Traffic
 from dashboard.rules.findings import Inspection
 from dashboard.vllm.merging import version_of
@@ -58,12 +59,9 @@ def read_saved(raw: bytes) -> tuple[Fleet, datetime]:
     except UnreadableError as error:
         raise _damaged(error.detail) from None
     _check(saved)
-    parts: dict[str, dict[str, list[Any]]] = {name: defaultdict(list) for name in LISTS}
-    for name, by_replica in parts.items():
-        for replica, row in saved[name]:
-            by_replica[replica].append(row)
+    parts = {name: grouped(saved[name]) for name in LISTS}
     replicas = tuple(
-        replace(each, **{name: tuple(by_replica[each.id]) for name, by_replica in parts.items()})
+        replace(each, **{name: tuple(rows.get(each.id, ())) for name, rows in parts.items()})
         for each in saved["replicas"]
     )
     documents = {key: Document(key, version_of(each), each) for key, each in saved["documents"].items()}

@@ -1,6 +1,5 @@
 """Alerts of a fleet: findings with equal labels are one alert, which begins, lasts and ends."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
@@ -10,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count, end_cut, visible
+from dashboard.fleet.grouping import grouped
 from dashboard.rules.catalogue import places
 from dashboard.rules.findings import Extent, Finding, Severity
 from dashboard.views.finding_text import paste_lines, replicas_text, rule_title, suppressions
@@ -100,9 +100,9 @@ class AlertChanges(NamedTuple):
 def alerts_of(fleet: Fleet, at: datetime) -> dict[AlertKey, Alert]:
     """Return the alerts of one poll, the worst first."""
     own = {pool.name for pool in fleet.pools[:MOST_POOLS]}
-    found: dict[AlertKey, list[Finding]] = defaultdict(list)
-    for finding in fleet.inspection.findings:
-        found[AlertKey(finding.rule, _pool_label(finding, own), finding.severity)].append(finding)
+    found = grouped(
+        (AlertKey(each.rule, _pool_label(each, own), each.severity), each) for each in fleet.inspection.findings
+    )
     clusters = {pool.name: pool.cluster for pool in fleet.pools}
     return {key: _alert(fleet, key, same, clusters, at) for key, same in found.items()}
 

@@ -9,6 +9,7 @@ from dashboard.compare.holders import Holders
 from dashboard.compare.pool import MAJORITY_OF, is_majority
 from dashboard.fleet import SettingChange, SettingValue, State
 from dashboard.fleet.formatting import joined
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.pieces import Piece, Text, join_texts
 from dashboard.rules import remedy
 from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Way
@@ -62,9 +63,7 @@ def differences(compared: HoldersByPath, consequence: str = "") -> Iterator[Draf
         for own, replicas in holders.items():
             for replica in replicas if own != reference else ():
                 odd[replica].append(SettingChange(path, own, reference))
-    alike: dict[tuple[SettingChange, ...], list[str]] = defaultdict(list)
-    for replica in sorted(odd):
-        alike[tuple(odd[replica])].append(replica)
+    alike = grouped((tuple(odd[replica]), replica) for replica in sorted(odd))
     for contrasts, odd_ones in alike.items():
         yield deviation(compared, contrasts, tuple(odd_ones), consequence)
 

@@ -10,6 +10,7 @@ from datetime import date, datetime
 from dashboard.compare.baseline import agreed_paths
 from dashboard.fleet import FactName, Role, facts_of_pool, has_same_content
 from dashboard.fleet.formatting import MOST, count, shortlist, uncapitalized
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.history import Symptom
 from dashboard.rules.baseline import unknown_paths
 from dashboard.rules.domain import CERTAIN, ImpactContext, domain_of
@@ -135,10 +136,7 @@ def _run(
 
 def _with_traffic(subjects: Sequence[PoolSubject], fleet: FleetData, findings: Iterable[Finding]) -> list[PoolSubject]:
     """Return the pools for rules on traffic."""
-    by_pool: dict[str, list[Finding]] = defaultdict(list)
-    for finding in findings:
-        for pool in finding.pools:
-            by_pool[pool].append(finding)
+    by_pool = grouped((pool, finding) for finding in findings for pool in finding.pools)
     shown: dict[str | None, dict[str, dict[str, Symptom]]] = defaultdict(lambda: defaultdict(dict))
     for measure, every in fleet.recent.symptoms.items():
         for key, symptom in every.items():
@@ -152,7 +150,7 @@ def _with_traffic(subjects: Sequence[PoolSubject], fleet: FleetData, findings: I
         own.traffic = coverage._replace(is_past=fleet.recorded_traffic is not None)
         own.usual = usual.document if usual else None
         own.symptoms = shown[each.name]
-        own.findings = tuple(by_pool[each.name])
+        own.findings = tuple(by_pool.get(each.name, ()))
         pools.append(own)
     return pools
 

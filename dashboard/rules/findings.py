@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from dashboard.fleet import JsonText, Replica, RouterFact, SettingValue, State
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.history import Sighting
 from dashboard.fleet.pieces import Text, to_plain
 from dashboard.rules.domain import Domain, ImpactContext
@@ -352,12 +353,9 @@ class Inspection:
     @cached_property
     def tallies(self) -> Mapping[str, Tally]:
         """The same of each pool."""
-        found: dict[str, list[Finding]] = defaultdict(list)
-        for finding in self.findings:
-            for pool in finding.pools:
-                found[pool].append(finding)
+        found = grouped((pool, finding) for finding in self.findings for pool in finding.pools)
         unknown = Counter(pool for outcome in self._not_evaluated for pool in outcome.pools)
-        return {pool: _tally(found[pool], unknown[pool]) for pool in self.domains}
+        return {pool: _tally(found.get(pool, ()), unknown[pool]) for pool in self.domains}
 
     @property
     def _not_evaluated(self) -> list[Outcome]:
@@ -411,11 +409,8 @@ class FindingLives:
 
 def tally_replicas(inspection: Inspection, replicas: Iterable[Replica]) -> Mapping[str, Tally]:
     """Count active findings per replica; unknown is 1 for a replica that is stale or unreachable."""
-    found: dict[str, list[Finding]] = defaultdict(list)
-    for finding in inspection.findings:
-        for replica in finding.replicas:
-            found[replica].append(finding)
-    return {each.id: _tally(found[each.id], int(not each.fresh)) for each in replicas}
+    found = grouped((replica, finding) for finding in inspection.findings for replica in finding.replicas)
+    return {each.id: _tally(found.get(each.id, ()), int(not each.fresh)) for each in replicas}
 
 
 def _tally(findings: Iterable[Finding], unknown: int) -> Tally:

@@ -1,6 +1,6 @@
 """Options for rules in fleet.yaml: domains of pools, changed rules, suppressions, baselines; and what they apply to."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from dashboard.fleet import Baseline, Document, Pool, Replica, RouterConfig, cohort_letters
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.history import NOTHING_RECENT, RecentEvents, UsualTraffic
 from dashboard.fleet.traffic import Traffic, summed
 from dashboard.rules.domain import PoolDeclaration
@@ -127,9 +128,7 @@ class FleetData:
         return tuple(sorted({pool for key in replicas if (pool := self.by_id[key].pool)}))
 
     def cohorts_of(self, replicas: Iterable[str]) -> tuple[CohortShare, ...]:
-        members: dict[tuple[str, str], list[str]] = defaultdict(list)
-        for key in replicas:
-            members[self.by_id[key].pool or "", self._letters.get(key, "")].append(key)
+        members = grouped(((self.by_id[key].pool or "", self._letters.get(key, "")), key) for key in replicas)
         return tuple(CohortShare(pool, letter, tuple(members[pool, letter])) for pool, letter in sorted(members))
 
 

@@ -20,6 +20,7 @@ from dashboard.compare.hashes import Digests, Hashes, digests
 from dashboard.compare.holders import Holders, by_frequency, group_by_value
 from dashboard.compare.prefix import CACHING_PATH
 from dashboard.fleet import Baseline, Document, Engine, KVCacheGroup, Pool, Replica, Setting, SettingValue, State
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.history import NOTHING_RECENT, RecentEvents, Symptom
 from dashboard.rules.connector_options import Connector, connectors, native
 from dashboard.rules.domain import EVENTS, NO_PUBLISHER, PUBLISHER, Domain, ImpactContext
@@ -114,9 +115,7 @@ class PoolSubject:
     def __post_init__(self) -> None:
         read = [each for each in self.all_replicas if each.document is not None]
         members = tuple(each for each in read if each.fresh) or tuple(read)
-        by_document: dict[str, list[str]] = defaultdict(list)
-        for member in members:
-            by_document[str(member.document)].append(member.id)
+        by_document = grouped((str(member.document), member.id) for member in members)
         versions: dict[str | None, set[str]] = defaultdict(set)
         for key, ids in by_document.items():
             versions[self.documents[key].version].update(ids)

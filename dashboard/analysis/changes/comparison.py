@@ -23,6 +23,7 @@ from dashboard.compare.cohorts import all_letters, give_letters
 from dashboard.compare.encoding import is_comparable, lookup_setting
 from dashboard.fleet import Basis, Engine, Replica, ReplicaState, cohort_letters
 from dashboard.fleet.formatting import natural
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.times import EPOCH
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.engine import own_values
@@ -44,9 +45,8 @@ class _Side:
         self._documents = fleet.documents
         self.replicas = {replica.id: replica for replica in fleet.replicas}
         self.outcomes = {(each.rule, each.subject): each for each in fleet.inspection.outcomes}
-        self.found: dict[str, list[Finding]] = defaultdict(list)
-        for finding in (*fleet.inspection.findings, *fleet.inspection.suppressed):
-            self.found[finding.id].append(finding)
+        every = (*fleet.inspection.findings, *fleet.inspection.suppressed)
+        self.found = grouped((finding.id, finding) for finding in every)
 
     def has_value(self, path: str, key: str) -> bool:
         """Return whether a replica has a value of a path: a setting, identity, a field of its engines or devices."""
@@ -116,7 +116,7 @@ def _place(replica: Replica) -> tuple[object, ...]:
 
 def capacity_changes(before: Fleet, after: Fleet) -> CapacityChanges:
     """Compare the KV cache of two fleets. Only fresh replicas count, and a process behind two addresses once."""
-    then, now = _by_pool(before), _by_pool(after)
+    then, now = (grouped((replica.pool, replica) for replica in side.replicas) for side in (before, after))
     names = sorted(then.keys() | now.keys(), key=lambda name: (name is None, name or ""))
     compared = incomparable = 0
     changed: list[RankChange] = []
@@ -149,13 +149,6 @@ def _ranks(before: Fleet, after: Fleet) -> Iterator[tuple[Replica, Engine, Engin
             for engine in now.engines:
                 if engine.dp_rank in known and engine.kv_cache_size_tokens is not None:
                     yield now, known[engine.dp_rank], engine
-
-
-def _by_pool(fleet: Fleet) -> Mapping[str | None, list[Replica]]:
-    pools: dict[str | None, list[Replica]] = defaultdict(list)
-    for replica in fleet.replicas:
-        pools[replica.pool].append(replica)
-    return pools
 
 
 def _pool(name: str | None, before: Sequence[Replica], after: Sequence[Replica]) -> PoolCapacityChange:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet, only_pool
 from dashboard.fleet import Document, Gap, SettingChange
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.times import end_of_second
 from dashboard.rules.findings import Finding
 
@@ -118,9 +119,7 @@ def filter_events(events: Iterable[Event], wanted: ChangeFilter, fleets: Sequenc
     A history records neither paths nor replicas of a finding: those are what the finding has in `fleets`. A filter by
     path or replica leaves out what none of them has.
     """
-    known: dict[str, list[Finding]] = defaultdict(list)
-    for each in _findings_of(fleets):
-        known[each.fingerprint].append(each)
+    known = grouped((each.fingerprint, each) for each in _findings_of(fleets))
     ids = {each.id for fleet in fleets for each in fleet.replicas if wanted.replica in {each.id, each.name}}
     return tuple(each for each in events if _is_wanted(each, wanted, known.get(each.fingerprint, []), ids))
 

@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import chain
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.capacity.sums import PoolCapacity
 from dashboard.fleet import Basis, Replica, SettingChange, State
+from dashboard.fleet.grouping import grouped
 from dashboard.rules.findings import Finding, OutcomeKind, Severity, Suppression
 
 Pools = tuple[str | None, str | None]  # of a replica before and after; None: in no pool
@@ -261,11 +263,8 @@ class SettingChanges:
 
     @property
     def by_replica(self) -> Mapping[str, tuple[SettingChange, ...]]:
-        changes: dict[str, list[SettingChange]] = {}
-        for group in self.groups:
-            for replica in group.replicas:
-                changes.setdefault(replica, []).extend(group.changes)
-        return {replica: tuple(found) for replica, found in changes.items()}
+        groups = grouped((replica, group.changes) for group in self.groups for replica in group.replicas)
+        return {replica: tuple(chain.from_iterable(changes)) for replica, changes in groups.items()}
 
 
 @dataclass(frozen=True, slots=True)

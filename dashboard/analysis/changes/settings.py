@@ -15,6 +15,7 @@ from dashboard.compare.encoding import NULL, encode, is_comparable, missing_code
 from dashboard.compare.equality import BY_PATH, counted
 from dashboard.compare.prefix import PREFIX_PATHS
 from dashboard.fleet import CodeTable, Document, SettingChange, State
+from dashboard.fleet.grouping import grouped
 
 
 class _DocumentPair(NamedTuple):
@@ -125,12 +126,8 @@ def _grouped(
     found: Iterable[tuple[_DocumentPair, _Key]], kind_of: Callable[[_Key], object] = lambda _: None
 ) -> Iterator[tuple[Sequence[_DocumentPair], list[_Key]]]:
     """Yield the differences that have the same replicas and pools, and are of the same kind."""
-    pairs_of: dict[tuple[Pools, _Key], list[_DocumentPair]] = defaultdict(list)
-    for pair, each in found:
-        pairs_of[pair.pools, each].append(pair)
-    together: dict[tuple[tuple[_DocumentPair, ...], object], list[_Key]] = defaultdict(list)
-    for (_, each), own in pairs_of.items():
-        together[tuple(own), kind_of(each)].append(each)
+    pairs_of = grouped(((pair.pools, each), pair) for pair, each in found)
+    together = grouped(((tuple(own), kind_of(each)), each) for (_, each), own in pairs_of.items())
     return ((own, differences) for (own, _), differences in together.items())
 
 

@@ -2,7 +2,6 @@
 
 import json
 import shlex
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -10,6 +9,7 @@ from dashboard.compare.encoding import lookup_value
 from dashboard.compare.equality import AUTO
 from dashboard.compare.holders import Holders, group_by_value
 from dashboard.fleet import Replica, Setting, SettingValue, Source, State
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.pieces import join_texts, shortlist_texts, value
 from dashboard.rules.connector_options import native
 from dashboard.rules.differences import extended, pool_differences
@@ -113,10 +113,8 @@ def adapters_differ(pool: PoolSubject, *, lora_aware: bool = False) -> Iterator[
         return
     asked = [each for each in pool.members if Source.MODELS in each.sources]
     everything = frozenset().union(*(each.adapters for each in asked))
-    lacking: dict[tuple[str, ...], list[Replica]] = defaultdict(list)
-    for replica in asked:
-        if missing := everything - set(replica.adapters):
-            lacking[tuple(sorted(missing))].append(replica)
+    lacking = grouped((tuple(sorted(everything.difference(each.adapters))), each) for each in asked)
+    lacking.pop((), None)
     for names, replicas in sorted(lacking.items()):
         yield _missing_adapters(names, replicas, asked, Severity.INFO if lora_aware else None)
 
@@ -155,9 +153,7 @@ def _adapter_path(name: str, asked: Sequence[Replica]) -> str:
 def _adapter_evidence(replicas: Sequence[Replica], asked: Sequence[Replica]) -> Iterator[Evidence]:
     """Yield every set of loaded adapters, first that of these replicas; the others are the reference."""
     odd = {each.id for each in replicas}
-    loaded: dict[tuple[bool, tuple[str, ...]], list[str]] = defaultdict(list)
-    for replica in asked:
-        loaded[replica.id not in odd, tuple(sorted(replica.adapters))].append(replica.id)
+    loaded = grouped(((each.id not in odd, tuple(sorted(each.adapters))), each.id) for each in asked)
     for (is_other, names), ids in sorted(loaded.items()):
         yield Evidence(ADAPTERS, *setting_value(list(names)), tuple(ids), is_reference=is_other)
 

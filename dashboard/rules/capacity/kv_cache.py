@@ -21,6 +21,7 @@ from dashboard.capacity.outliers import (
 )
 from dashboard.fleet import Basis, Engine, Replica, SettingChange, State
 from dashboard.fleet.formatting import LONG_TEXT, count, joined, middle_cut, one_line
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.pieces import Text, join_texts, value
 from dashboard.rules.differences import code, contrast_evidence, majority, use_majority
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Snippet, UnevaluatedReplicas
@@ -138,9 +139,7 @@ def kv_cache_capacity_differs(
         if kind.is_tie:
             yield _tie(pool, kind)
             continue
-        by_cause: dict[tuple[SettingChange, ...], list[_OddEngine]] = defaultdict(list)
-        for odd in kind.odd:
-            by_cause[tuple(_causes(pool, odd.replica.id))].append(odd)
+        by_cause = grouped((tuple(_causes(pool, odd.replica.id)), odd) for odd in kind.odd)
         for causes, engines in by_cause.items():
             yield _outliers(pool, kind, causes, engines)
 

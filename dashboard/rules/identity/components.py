@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from dashboard.compare.holders import Holders
-from dashboard.fleet import Contradiction, State
+from dashboard.fleet import State
 from dashboard.fleet.formatting import count, joined
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.pieces import value
 from dashboard.rules.differences import majority, pair_differences, pool_differences, value_evidence
 from dashboard.rules.domain import OFFLOADING
@@ -122,11 +123,9 @@ def digest_without_answer(pool: PoolSubject) -> Iterator[Draft]:
     settings, and a sample of two others at each full poll. As long as a digest of one is wrong, each replica of its
     group is asked directly.
     """
-    found: dict[Contradiction, list[str]] = defaultdict(list)
-    for member in pool.members:
-        for contradiction in member.contradictions:
-            if contradiction.path.startswith(DIGESTS):
-                found[contradiction].append(member.id)
+    found = grouped(
+        (each, member.id) for member in pool.members for each in member.contradictions if each.path.startswith(DIGESTS)
+    )
     if not found:
         return
     names = joined(sorted({each.path.removeprefix(DIGESTS).partition("[")[0] for each in found}))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from dashboard.fleet import State
 from dashboard.fleet.formatting import count, joined
+from dashboard.fleet.grouping import grouped
 from dashboard.rules.differences import pool_differences
 from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.identity.addresses import (
@@ -90,9 +91,7 @@ def data_parallel_rank_used_twice(pool: PoolSubject) -> Iterator[Draft]:
     starts = {each.id: each.started_at for each in pool.members}
     external = {replica for replica, value in pool.identity(EXTERNAL).items() if value is True}
     for (master, host), ranks in _ranks_by_engine(pool).items():
-        sharing: dict[int, list[str]] = defaultdict(list)
-        for replica in sorted(ranks.keys() & external):
-            sharing[ranks[replica]].append(replica)
+        sharing = grouped((ranks[replica], replica) for replica in sorted(ranks.keys() & external))
         for rank, replicas in sharing.items():
             times = {starts[each] for each in replicas}
             if len(replicas) < 2 or None in times or len(times) < len(replicas) or pool.is_ignored(DP_RANK):  # noqa: PLR2004
@@ -217,9 +216,7 @@ def _replicas_and_names(sockets: Collection[Socket]) -> tuple[tuple[str, ...], s
 
 
 def _evidence(sockets: Iterable[Socket]) -> tuple[Evidence, ...]:
-    found: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for socket in sockets:
-        found[socket.path, socket.value].append(socket.replica)
+    found = grouped(((socket.path, socket.value), socket.replica) for socket in sockets)
     return tuple(Evidence(path, value, State.REPORTED, tuple(ids)) for (path, value), ids in found.items())
 
 

@@ -14,6 +14,7 @@ from dashboard.compare.equality import CACHE_DTYPE, resolved_kv_dtype
 from dashboard.compare.holders import Holders, group_by_value
 from dashboard.fleet import KVCacheGroup, Setting, SettingValue, State
 from dashboard.fleet.formatting import count
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.pieces import value
 from dashboard.rules import remedy
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, reports_options
@@ -114,10 +115,7 @@ def _unconnected(pool: PoolSubject) -> Iterator[Draft]:
 def _unless_by_design(draft: Draft, candidates: Sequence[_Writer], pool: PoolSubject) -> Draft:
     """Return a difference as info where its replicas would collide under one prefix."""
     concerned = {replica for each in draft.evidence for replica in each.replicas}
-    under_one: dict[str, list[_Writer]] = defaultdict(list)
-    for each in candidates:
-        if each.replica in concerned:
-            under_one[each.name].append(each)
+    under_one = grouped((each.name, each) for each in candidates if each.replica in concerned)
     colliding = [
         found.evidence[0].path
         for name, writers in sorted(under_one.items())

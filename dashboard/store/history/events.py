@@ -1,6 +1,5 @@
 """What happened in a range of time, derived from the edges of spans."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -14,6 +13,7 @@ from dashboard.analysis.changes.events import BETWEEN_POOLS, Event, EventKind
 from dashboard.analysis.changes.settings import document_changes
 from dashboard.capacity.sums import capacity_of
 from dashboard.fleet import ReplicaState, SettingChange
+from dashboard.fleet.grouping import grouped
 from dashboard.rules.findings import Extent
 from dashboard.store.history.bodies import read_bodies, read_parts, recorded_replicas
 from dashboard.store.history.schema import finding_span, fleet_span, poll, replica, replica_span, watch
@@ -94,11 +94,9 @@ class _EventReader:
         """Yield what happened to replicas; those with the same change at the same poll are one event."""
         found = list(self._replica_changes())
         settings = self._setting_changes({each.documents for each in found if each.documents})
-        grouped: dict[Event, list[_ReplicaChange]] = defaultdict(list)
-        for each in found:
-            grouped[each.event._replace(changes=settings.get(each.documents, ()))].append(each)
-        tokens = self._tokens(grouped)
-        for event, same in grouped.items():
+        alike = grouped((each.event._replace(changes=settings.get(each.documents, ())), each) for each in found)
+        tokens = self._tokens(alike)
+        for event, same in alike.items():
             # Without changes: the same settings, reported in another way, and other facts of the process.
             if (event.kind is EventKind.CAPACITY and event not in tokens) or (
                 event.kind is EventKind.SETTINGS and not event.changes
@@ -112,10 +110,8 @@ class _EventReader:
 
         That it was not up for less than ROLLING until a restart is part of the restart.
         """
-        by_replica: dict[int, list[SpanRow]] = defaultdict(list)
-        for row in _rows_between(self._connection, replica_span, self._since, self._until):
-            by_replica[row["replica_id"]].append(row)
-        for rows in by_replica.values():
+        every = _rows_between(self._connection, replica_span, self._since, self._until)
+        for rows in grouped((row["replica_id"], row) for row in every).values():
             before: SpanRow | None = None
             started, document = None, None  # as last reported
             away: list[_ReplicaChange] = []  # its states since it was up
@@ -177,7 +173,7 @@ class _EventReader:
             if old in documents and new in documents
         }
 
-    def _tokens(self, grouped: Mapping[Event, Sequence[_ReplicaChange]]) -> dict[Event, tuple[int, int]]:
+    def _tokens(self, alike: Mapping[Event, Sequence[_ReplicaChange]]) -> dict[Event, tuple[int, int]]:
         """Return the KV tokens before and after of changes where they clearly differ; of too many restarts none."""
         pairs = {
             event: [
@@ -185,7 +181,7 @@ class _EventReader:
                 for each in same
                 if each.before is not None and each.before["process"] != each.row["process"]
             ]
-            for event, same in grouped.items()
+            for event, same in alike.items()
         }
         rows = {row["id"]: row for each in pairs.values() for pair in each for row in pair}
         if len(rows) > MOST_MEASURED:
@@ -204,10 +200,8 @@ class _EventReader:
 
     def findings(self) -> Iterator[Event]:
         """Yield findings that began, ended, spread, or changed their severity or suppression."""
-        by_fingerprint: dict[str, list[SpanRow]] = defaultdict(list)
-        for row in _rows_between(self._connection, finding_span, self._since, self._until):
-            by_fingerprint[row["fingerprint"]].append(row)
-        for rows in by_fingerprint.values():
+        every = _rows_between(self._connection, finding_span, self._since, self._until)
+        for rows in grouped((row["fingerprint"], row) for row in every).values():
             before: SpanRow | None = None
             extent: Extent | None = None  # the last one that is known
             for row in rows:

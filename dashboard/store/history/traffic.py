@@ -23,6 +23,7 @@ from sqlalchemy import (
 )
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.times import EPOCH, MICROSECOND
 from dashboard.fleet.traffic import COUNTERS, GAUGES, Traffic, TrafficSum, in_sequence, summed
 from dashboard.store.history.schema import meta, traffic
@@ -87,9 +88,8 @@ def read_traffic(
 
 def traffic_around(connection: Connection, at: datetime) -> dict[tuple[str, str], Traffic]:
     """Return the traffic around a time by pool and document: of 15 minutes at most, or of the hour that it is in."""
-    found: dict[tuple[str, str], list[Traffic]] = defaultdict(list)
-    for each in read_traffic(connection, at - AROUND, at):
-        found[each.pool, each.document].append(each.traffic)
+    sums = read_traffic(connection, at - AROUND, at)
+    found = grouped(((each.pool, each.document), each.traffic) for each in sums)
     return {key: in_sequence(parts) for key, parts in found.items()}
 
 

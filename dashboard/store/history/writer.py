@@ -1,6 +1,5 @@
 """The only writer of a history: it records what a poll changed."""
 
-from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -17,6 +16,7 @@ from dashboard.documents.fleet import settings_json
 from dashboard.errors import HistoryError
 from dashboard.fleet import Replica
 from dashboard.fleet.formatting import iso
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.history import NO_SIGHTINGS, Sighting, Sightings
 from dashboard.fleet.times import EPOCH
 from dashboard.rules.catalogue import RULE_SET, places
@@ -290,9 +290,8 @@ class _RecordedState:
         """Record findings, also those that the poll could not see. What their spans have of their lives is as it is."""
         if self._before is not None and self._before.inspection is fleet.inspection:
             return
-        found: dict[str, list[Finding]] = defaultdict(list)
-        for each in (*fleet.inspection.findings, *fleet.inspection.suppressed):
-            found[each.fingerprint].append(each)
+        every = (*fleet.inspection.findings, *fleet.inspection.suppressed)
+        found = grouped((each.fingerprint, each) for each in every)
         lives, names = fleet.lives.lives, spans.STATES[finding_span.name]
         rows = {key: {**_finding_columns(same, lives.get(key)), "fingerprint": key} for key, same in found.items()}
         states = {key: tuple(row[name] for name in names) for key, row in rows.items()}
