@@ -24,7 +24,7 @@ from pydantic import (
 from typing_extensions import TypedDict
 from yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
-from dashboard.config.document import MAX_DOCUMENT_BYTES, describe_error, end_of, read_document
+from dashboard.config.document import MAX_DOCUMENT_BYTES, Mistake, describe_error, end_of, read_document
 from dashboard.errors import OptionsError
 from dashboard.rules.catalogue import ALL_RULES, BY_ID, rule_id, unknown_rule
 from dashboard.rules.domain import Router, SeedPolicy, Store
@@ -187,10 +187,9 @@ def read_entries(raw: bytes, file: Path, kind: type[PartOfFile], key: str) -> Pa
     try:
         content = kind.model_validate(document.value or {})
     except ValidationError as error:
-        found = ((document.line(each["loc"]), describe_error(each, kind)) for each in error.errors())
-        raise OptionsError(*(f"{file}:{line}: {text}" for line, text in sorted([*mistakes, *found]))) from None
+        mistakes += [Mistake(document.line(each["loc"]), describe_error(each, kind)) for each in error.errors()]
     if mistakes:
-        raise OptionsError(*(f"{file}:{line}: {text}" for line, text in mistakes))
+        raise OptionsError(*(f"{file}:{line}: {text}" for line, text in sorted(mistakes)))
     return content
 
 

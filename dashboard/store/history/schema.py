@@ -51,12 +51,15 @@ class MomentType(TypeDecorator[datetime]):
         return None if value is None else EPOCH + value * MICROSECOND
 
 
+def _numbered(name: str, *columns: Column[Any] | UniqueConstraint) -> Table:
+    """Return a table whose rows have a number of their own."""
+    return Table(name, METADATA, Column("id", ID, primary_key=True), *columns)
+
+
 def _span(name: str, *columns: Column[Any]) -> Table:
     """Return a table of spans; the index finds those of one time."""
-    table = Table(
+    table = _numbered(
         name,
-        METADATA,
-        Column("id", ID, primary_key=True),
         Column("from_at", MomentType, nullable=False),
         Column("to_at", MomentType),
         Column("last_seen", MomentType),
@@ -81,20 +84,16 @@ meta = Table("meta", METADATA, Column("key", String(40), primary_key=True), Colu
 
 # JSON that spans share, compressed; `sha` is the SHA-256 of the JSON. `base` is the similar body that its compression
 # refers to, which has none.
-body = Table(
+body = _numbered(
     "body",
-    METADATA,
-    Column("id", ID, primary_key=True),
     Column("sha", LargeBinary(32), nullable=False, unique=True),
     Column("base", ID, ForeignKey("body.id"), index=True),
     Column("content", LargeBinary, nullable=False),
 )
 
 # An address, and the pod behind it where known: with a reused address another pod is another replica.
-replica = Table(
+replica = _numbered(
     "replica",
-    METADATA,
-    Column("id", ID, primary_key=True),
     Column("address", Text, nullable=False),
     Column("pod", Text, nullable=False),
     UniqueConstraint("address", "pod"),
@@ -167,10 +166,8 @@ poll = Table(
 )
 
 # Polls without a gap between them, from the first to the last; kept longer than polls.
-watch = Table(
+watch = _numbered(
     "watch",
-    METADATA,
-    Column("id", ID, primary_key=True),
     Column("from_at", MomentType, nullable=False),
     Column("to_at", MomentType, nullable=False),
     Column("due", MomentType, nullable=False),
@@ -178,10 +175,8 @@ watch = Table(
 
 # What the replicas of a pool with one document counted together in five minutes, later in an hour: see `Traffic`.
 # Several rows of one time add up.
-traffic = Table(
+traffic = _numbered(
     "traffic",
-    METADATA,
-    Column("id", ID, primary_key=True),
     Column("from_at", MomentType, nullable=False, index=True),
     Column("to_at", MomentType, nullable=False),
     Column("pool", Text, nullable=False),
@@ -228,10 +223,8 @@ alert = Table(
 )
 
 # An alert that a receiver is to get, or its end. Those with one `message` are sent together; null: in no message yet.
-notification = Table(
+notification = _numbered(
     "notification",
-    METADATA,
-    Column("id", ID, primary_key=True),
     Column("receiver", Text, nullable=False, index=True),
     *_alert_key(is_primary=False),
     Column("message", String(20), index=True),
@@ -249,10 +242,8 @@ notified = Table(
 )
 
 # What visitors did, and who signed in. `details` names the object, as JSON: the id of a snapshot, a rule, a file.
-audit = Table(
+audit = _numbered(
     "audit",
-    METADATA,
-    Column("id", ID, primary_key=True),
     Column("at", MomentType, nullable=False, index=True),
     Column("action", String(40), nullable=False),
     Column("result", String(10), nullable=False),
