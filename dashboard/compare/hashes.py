@@ -9,24 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
+from dashboard.compare import prefix
 from dashboard.compare.equality import WEIGHTS, Revision, is_same_revision, loaded_revision
 from dashboard.compare.holders import Holders, group_by_value
-from dashboard.compare.prefix import (
-    BLOCK_SIZE_PATH,
-    CACHING_PATH,
-    CONNECTOR_PATH,
-    MODEL_PATH,
-    RANDOM,
-    REVISION_PATH,
-    SEED_POLICY_PATH,
-    VERSION_PATH,
-    WEIGHTS_PATHS,
-    HashSeed,
-    SeedKind,
-    Values,
-    differing_paths,
-    hash_seed,
-)
 from dashboard.fleet import Cohort, Engine, Replica, SettingValue, State
 from dashboard.fleet.grouping import grouped
 from dashboard.vllm.versions import is_unsupported
@@ -135,7 +120,7 @@ class CohortHashes:
 
     letter: str
     replicas: int
-    values: Values
+    values: prefix.Values
     digests: Mapping[str, tuple[str, ...]]
     canonical: frozenset[str]
     engines: int
@@ -146,8 +131,8 @@ class CohortHashes:
     block_sizes: frozenset[int | None]
     revision: Revision | None
     has_folder: bool
-    weights: Values
-    seed: HashSeed | None
+    weights: prefix.Values
+    seed: prefix.HashSeed | None
 
     @property
     def is_reporting(self) -> bool:
@@ -177,18 +162,18 @@ class CohortHashes:
     @property
     def is_random(self) -> bool:
         """Whether its settings prove that every engine process uses a random seed; the reported policy wins."""
-        if SEED_POLICY_PATH in self.values:
-            return self.values[SEED_POLICY_PATH].value == RANDOM
-        return self.seed is not None and self.seed.kind is SeedKind.RANDOM and self.seed.is_certain
+        if prefix.SEED_POLICY_PATH in self.values:
+            return self.values[prefix.SEED_POLICY_PATH].value == prefix.RANDOM
+        return self.seed is not None and self.seed.kind is prefix.SeedKind.RANDOM and self.seed.is_certain
 
     @property
     def is_maybe_random(self) -> bool:
         """Whether engine processes use a random seed unless one is set, and the seed is not reported."""
-        is_random = self.seed is not None and self.seed.kind is SeedKind.RANDOM
+        is_random = self.seed is not None and self.seed.kind is prefix.SeedKind.RANDOM
         return bool(self.silent) and is_random and not self.is_random
 
 
-def cohort_hashes(cohort: Cohort, replicas: Mapping[str, Replica], values: Values) -> CohortHashes:
+def cohort_hashes(cohort: Cohort, replicas: Mapping[str, Replica], values: prefix.Values) -> CohortHashes:
     """Return the block hashes of a cohort. `values` are its settings that decide sharing."""
     members = set(cohort.replicas)
     # Of several addresses of one process in the cohort, the first counts.
@@ -201,11 +186,11 @@ def cohort_hashes(cohort: Cohort, replicas: Mapping[str, Replica], values: Value
     for key, own_marks in marks.items():
         for digest in dict.fromkeys(mark.engine for mark in own_marks if mark.engine):
             digests.setdefault(digest, []).append(key)
-    revision = loaded_revision(cohort.settings) if REVISION_PATH in values else None
-    names = [whole for each in engines if (whole := replicas[each].identity.get(MODEL_PATH)) is not None]
+    revision = loaded_revision(cohort.settings) if prefix.REVISION_PATH in values else None
+    names = [whole for each in engines if (whole := replicas[each].identity.get(prefix.MODEL_PATH)) is not None]
     canonical = [mark.canonical for own_marks in marks.values() for mark in own_marks]
     groups = [_group_sizes(replicas[key]) for key in engines]
-    values = values if revision is None else {**values, REVISION_PATH: revision.value}
+    values = values if revision is None else {**values, prefix.REVISION_PATH: revision.value}
     return CohortHashes(
         letter=cohort.letter,
         replicas=len(engines),
@@ -221,14 +206,14 @@ def cohort_hashes(cohort: Cohort, replicas: Mapping[str, Replica], values: Value
         revision=revision,
         has_folder=any(is_folder(json.loads(whole.value)) for whole in names),
         weights={path: meaning(values[path], cohort.settings) for path, meaning in WEIGHTS.items() if path in values},
-        seed=hash_seed(values),
+        seed=prefix.hash_seed(values),
     )
 
 
-def _hashes_no_blocks(values: Values) -> bool:
+def _hashes_no_blocks(values: prefix.Values) -> bool:
     """Return whether settings say that no blocks are hashed: a KV connector needs hashes without prefix caching."""
-    has_connector = CONNECTOR_PATH in values and values[CONNECTOR_PATH].state is State.REPORTED
-    return CACHING_PATH in values and values[CACHING_PATH].value == _OFF and not has_connector
+    has_connector = prefix.CONNECTOR_PATH in values and values[prefix.CONNECTOR_PATH].state is State.REPORTED
+    return prefix.CACHING_PATH in values and values[prefix.CACHING_PATH].value == _OFF and not has_connector
 
 
 def _group_sizes(replica: Replica) -> tuple[int, ...]:
@@ -237,8 +222,8 @@ def _group_sizes(replica: Replica) -> tuple[int, ...]:
     return tuple(sorted({group.block_size for group in replica.kv_cache_groups if group.dp_rank == first}))
 
 
-def _block_size(values: Values) -> int | None:
-    size = json.loads(values[BLOCK_SIZE_PATH].value) if BLOCK_SIZE_PATH in values else None
+def _block_size(values: prefix.Values) -> int | None:
+    size = json.loads(values[prefix.BLOCK_SIZE_PATH].value) if prefix.BLOCK_SIZE_PATH in values else None
     return size if isinstance(size, int) else None
 
 
@@ -250,8 +235,8 @@ def _hashes_nothing(engine: Engine) -> bool:
 
 def conditions(cohort: CohortHashes) -> tuple[object, ...]:
     """Return all that `same_conditions` reads of a cohort, hashable: cohorts with equal ones share with the same."""
-    values = [cohort.values.get(path) for path in (MODEL_PATH, REVISION_PATH, BLOCK_SIZE_PATH)]
-    lacking = [lacks(cohort, path) for path in (MODEL_PATH, REVISION_PATH)]
+    values = [cohort.values.get(path) for path in (prefix.MODEL_PATH, prefix.REVISION_PATH, prefix.BLOCK_SIZE_PATH)]
+    lacking = [lacks(cohort, path) for path in (prefix.MODEL_PATH, prefix.REVISION_PATH)]
     sizes = cohort.group_sizes, cohort.block_sizes
     return (frozenset(cohort.weights.items()), cohort.revision, cohort.has_folder, *sizes, *values, *lacking)
 
@@ -270,22 +255,24 @@ def same_conditions(one: CohortHashes, other: CohortHashes) -> SharingCell:
 def _same_weights(one: CohortHashes, other: CohortHashes) -> SharingCell:
     """Compare the models, a mirror or a copy being the same, and their revisions; a folder has none."""
     letters = one.letter, other.letter
-    differing = differing_paths(one.weights, other.weights, WEIGHTS_PATHS)
-    if MODEL_PATH in differing:
+    differing = prefix.differing_paths(one.weights, other.weights, prefix.WEIGHTS_PATHS)
+    if prefix.MODEL_PATH in differing:
         # A folder may contain the model with a different name.
-        names = [each.values[MODEL_PATH] for each in (one, other)]
+        names = [each.values[prefix.MODEL_PATH] for each in (one, other)]
         is_proof = all("/" in name.value for name in names)
         cause = SharingCause.WEIGHTS if is_proof else SharingCause.WEIGHTS_UNKNOWN
-        return SharingCell(*letters, Share.NO if is_proof else Share.UNKNOWN, cause, (MODEL_PATH,))
+        return SharingCell(*letters, Share.NO if is_proof else Share.UNKNOWN, cause, (prefix.MODEL_PATH,))
     if differing:
         return SharingCell(*letters, Share.NO, SharingCause.WEIGHTS, differing)
     if one.revision is not None and other.revision is not None and not (one.has_folder or other.has_folder):
         is_same = is_same_revision(one.revision, other.revision)
         if is_same is False:
-            return SharingCell(*letters, Share.NO, SharingCause.WEIGHTS, (REVISION_PATH,))
-        lacking: tuple[str, ...] = () if is_same else (REVISION_PATH,)
+            return SharingCell(*letters, Share.NO, SharingCause.WEIGHTS, (prefix.REVISION_PATH,))
+        lacking: tuple[str, ...] = () if is_same else (prefix.REVISION_PATH,)
     else:
-        lacking = tuple(path for path in (MODEL_PATH, REVISION_PATH) if lacks(one, path) or lacks(other, path))
+        lacking = tuple(
+            path for path in (prefix.MODEL_PATH, prefix.REVISION_PATH) if lacks(one, path) or lacks(other, path)
+        )
     if lacking:
         return SharingCell(*letters, Share.UNKNOWN, SharingCause.WEIGHTS_UNKNOWN, lacking)
     return SharingCell(*letters, Share.YES)
@@ -294,7 +281,7 @@ def _same_weights(one: CohortHashes, other: CohortHashes) -> SharingCell:
 def _same_blocks(one: CohortHashes, other: CohortHashes) -> SharingCell:
     """Compare the lengths of the blocks that replicas allocate for each KV cache group."""
     letters = one.letter, other.letter
-    if paths := differing_paths(one.values, other.values, (BLOCK_SIZE_PATH,)):
+    if paths := prefix.differing_paths(one.values, other.values, (prefix.BLOCK_SIZE_PATH,)):
         return SharingCell(*letters, Share.NO, SharingCause.BLOCKS, paths)
     group_sizes, block_sizes = one.group_sizes | other.group_sizes, one.block_sizes | other.block_sizes
     smallest = {sizes[0] for sizes in group_sizes} | (block_sizes - {None})
@@ -308,5 +295,5 @@ def _same_blocks(one: CohortHashes, other: CohortHashes) -> SharingCell:
 
 def lacks(cohort: CohortHashes, path: str) -> bool:
     """Return whether a cohort does not report a setting that its version has."""
-    version = json.loads(cohort.values[VERSION_PATH].value) if VERSION_PATH in cohort.values else None
+    version = json.loads(cohort.values[prefix.VERSION_PATH].value) if prefix.VERSION_PATH in cohort.values else None
     return path not in cohort.values and not (isinstance(version, str) and is_unsupported(version, path))

@@ -5,17 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.changes.models import (
-    CapacityChanges,
-    FindingChanges,
-    OneSidedFinding,
-    OtherSideStatus,
-    PersistingFinding,
-    PoolCapacityChange,
-    RankChange,
-    ReplicaChanges,
-    ReplicaPair,
-)
+from dashboard.analysis.changes import models
 from dashboard.analysis.lifecycle import extent_in
 from dashboard.capacity.outliers import TOLERANCE
 from dashboard.capacity.sums import capacity_of
@@ -62,10 +52,10 @@ class _Side:
         return setting is not None and is_comparable(setting.state)
 
 
-def pairs(before: Fleet, after: Fleet) -> tuple[ReplicaPair, ...]:
+def pairs(before: Fleet, after: Fleet) -> tuple[models.ReplicaPair, ...]:
     """Return the replicas of both sides, by id; a second address on both sides is the same process once more."""
     earlier = {replica.id: replica for replica in before.replicas}
-    both = (ReplicaPair(earlier[replica.id], replica) for replica in after.replicas if replica.id in earlier)
+    both = (models.ReplicaPair(earlier[replica.id], replica) for replica in after.replicas if replica.id in earlier)
     return tuple(pair for pair in both if not all(each.is_second_address for each in pair))
 
 
@@ -89,9 +79,9 @@ def letters_of_sides(before: Fleet, after: Fleet) -> tuple[Mapping[str, str], Ma
     return (letters, of_newer) if older is before else (of_newer, letters)
 
 
-def replica_changes(before: Fleet, after: Fleet) -> ReplicaChanges:
+def replica_changes(before: Fleet, after: Fleet) -> models.ReplicaChanges:
     letters_before, letters_after = letters_of_sides(before, after)
-    return ReplicaChanges(
+    return models.ReplicaChanges(
         added=_only(after, before),
         removed=_only(before, after),
         both=tuple(sorted(pairs(before, after), key=lambda each: _place(each.after))),
@@ -114,12 +104,12 @@ def _place(replica: Replica) -> tuple[object, ...]:
     return (replica.pool is None, replica.pool or "", natural(replica.name), replica.id)
 
 
-def capacity_changes(before: Fleet, after: Fleet) -> CapacityChanges:
+def capacity_changes(before: Fleet, after: Fleet) -> models.CapacityChanges:
     """Compare the KV cache of two fleets. Only fresh replicas count, and a process behind two addresses once."""
     then, now = (grouped((replica.pool, replica) for replica in side.replicas) for side in (before, after))
     names = sorted(then.keys() | now.keys(), key=lambda name: (name is None, name or ""))
     compared = incomparable = 0
-    changed: list[RankChange] = []
+    changed: list[models.RankChange] = []
     for replica, old, new in _ranks(before, after):
         if (old.basis is Basis.ASSUMED) is not (new.basis is Basis.ASSUMED):
             incomparable += 1
@@ -127,8 +117,10 @@ def capacity_changes(before: Fleet, after: Fleet) -> CapacityChanges:
         compared += 1
         tokens = (old.kv_cache_size_tokens or 0, new.kv_cache_size_tokens or 0)
         if is_beyond(*tokens):
-            changed.append(RankChange(replica.id, new.dp_rank, replica.pool, *tokens, new.basis is Basis.ASSUMED))
-    return CapacityChanges(
+            changed.append(
+                models.RankChange(replica.id, new.dp_rank, replica.pool, *tokens, new.basis is Basis.ASSUMED)
+            )
+    return models.CapacityChanges(
         total=_pool(None, before.replicas, after.replicas),
         pools=tuple(_pool(name, then.get(name, ()), now.get(name, ())) for name in names),
         ranks=tuple(sorted(changed, key=lambda each: (each.pool or "", each.replica, each.dp_rank))),
@@ -151,8 +143,8 @@ def _ranks(before: Fleet, after: Fleet) -> Iterator[tuple[Replica, Engine, Engin
                     yield now, known[engine.dp_rank], engine
 
 
-def _pool(name: str | None, before: Sequence[Replica], after: Sequence[Replica]) -> PoolCapacityChange:
-    return PoolCapacityChange(
+def _pool(name: str | None, before: Sequence[Replica], after: Sequence[Replica]) -> models.PoolCapacityChange:
+    return models.PoolCapacityChange(
         name, capacity_of(before), capacity_of(after), _known_ranks(before) == _known_ranks(after)
     )
 
@@ -167,11 +159,11 @@ def _known_ranks(replicas: Iterable[Replica]) -> set[tuple[str, int]]:
     }
 
 
-def finding_changes(before: Fleet, after: Fleet) -> FindingChanges:
+def finding_changes(before: Fleet, after: Fleet) -> models.FindingChanges:
     then, now = _Side(before), _Side(after)
     same = _same_findings(then, now)
     gone = then.found.keys() - same.values()
-    return FindingChanges(
+    return models.FindingChanges(
         new=tuple(_one_sided(each, now, then) for key, each in now.found.items() if key not in same),
         no_longer_found=tuple(_one_sided(each, then, now) for key, each in then.found.items() if key in gone),
         persisting=tuple(_persisting(same[key], key, then, now) for key in now.found if key in same),
@@ -220,7 +212,7 @@ def _suppressed_of(parts: Iterable[Finding]) -> tuple[str, ...]:
     return tuple(sorted(_replicas_of(part for part in parts if part.suppression)))
 
 
-def _one_sided(parts: Sequence[Finding], own: _Side, other: _Side) -> OneSidedFinding:
+def _one_sided(parts: Sequence[Finding], own: _Side, other: _Side) -> models.OneSidedFinding:
     """Return a finding of one side with the reason why the other does not have it."""
     finding, replicas = parts[0], _replicas_of(parts)
     there = replicas & other.replicas.keys()
@@ -234,12 +226,12 @@ def _one_sided(parts: Sequence[Finding], own: _Side, other: _Side) -> OneSidedFi
     }
     outcome = other.outcomes.get((finding.rule, finding.subject))
     if replicas and not there:
-        other_side = OtherSideStatus.NOT_THERE
+        other_side = models.OtherSideStatus.NOT_THERE
     elif unread or silent or outcome is None or outcome.kind not in RAN:
-        other_side = OtherSideStatus.NOT_EVALUATED
+        other_side = models.OtherSideStatus.NOT_EVALUATED
     else:
-        other_side = OtherSideStatus.EVALUATED
-    return OneSidedFinding(
+        other_side = models.OtherSideStatus.EVALUATED
+    return models.OneSidedFinding(
         finding=finding,
         is_suppressed=all(part.suppression for part in parts),
         other_side=other_side,
@@ -257,12 +249,12 @@ def _unread(replicas: Iterable[str], own: _Side, other: _Side) -> set[str]:
     return {each for each in both if is_read(own.replicas[each]) and not is_read(other.replicas[each])}
 
 
-def _persisting(earlier: str, key: str, before: _Side, after: _Side) -> PersistingFinding:
+def _persisting(earlier: str, key: str, before: _Side, after: _Side) -> models.PersistingFinding:
     then, now = before.found[earlier], after.found[key]
     replicas_before, replicas_after = _replicas_of(then), _replicas_of(now)
     joined, left = replicas_after - replicas_before, replicas_before - replicas_after
     ended = now[0].expired
-    return PersistingFinding(
+    return models.PersistingFinding(
         before=then[0],
         after=now[0],
         joined=tuple(sorted(joined)),

@@ -23,17 +23,7 @@ from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet,
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.routing.blocks import BLOCK_SIZE, is_size
 from dashboard.rules.sentences import MAX_VALUES, name_piece, setting_name, setting_piece, to_text, values_text, write
-from dashboard.rules.stores.sharing import (
-    LMCACHE,
-    MODEL,
-    QUANTIZATION,
-    REVISION,
-    TP,
-    UNSHARED,
-    apart_by_design,
-    is_mla,
-    separating,
-)
+from dashboard.rules.stores import sharing
 from dashboard.rules.subject import FleetSubject, PoolSubject, group_by_native
 from dashboard.rules.value_equivalence import pinned_revision
 from dashboard.vllm.metrics import PYTHON_VERSION
@@ -43,7 +33,7 @@ MOONCAKE = "MooncakeStoreConnector"
 PREFIX = f"{EXTRA}.cache_prefix"
 PREFIX_FLAG = "--kv-transfer-config.kv_connector_extra_config.cache_prefix"
 RANK_OPTIONS = ("store_tp_size", "enable_store_tp_lcm")  # with one of these, Mooncake's keys include the ranks
-MEANINGS = {REVISION: pinned_revision, CACHE_DTYPE: resolved_kv_dtype}
+MEANINGS = {sharing.REVISION: pinned_revision, CACHE_DTYPE: resolved_kv_dtype}
 CHUNK, ALGORITHM = "lmcache.chunk_size", "lmcache.pre_caching_hash_algorithm"
 BUILTIN, STABLE = "builtin", "sha256_cbor"
 CONSTANT_NONE = (3, 12)  # from this Python on hash(None) is the same in each process
@@ -93,7 +83,9 @@ def mooncake_keys_collide(fleet: FleetSubject) -> Iterator[Draft]:
         for writer in writers:
             shared[writer.key].append(writer)
         prefixes = group_by_native({each.replica: each.prefix or None for each in writers})
-        for draft in pool_differences(pool, {PREFIX: prefixes}, consequence=UNSHARED, severity=Severity.WARNING):
+        for draft in pool_differences(
+            pool, {PREFIX: prefixes}, consequence=sharing.UNSHARED, severity=Severity.WARNING
+        ):
             yield _unless_by_design(draft, writers, pool)
     for key in sorted(shared):
         yield from _collisions(key, shared[key], fleet)
@@ -122,12 +114,12 @@ def _unless_by_design(draft: Draft, candidates: Sequence[_Writer], pool: PoolSub
         for found in _collisions(name, writers, FleetSubject((pool,), pool.all_replicas))
     ]
     compared = {path: _values(candidates, path) for path in dict.fromkeys(colliding)}
-    return apart_by_design(draft, separating(draft, compared))
+    return sharing.apart_by_design(draft, sharing.separating(draft, compared))
 
 
 def _candidates(pool: PoolSubject) -> Iterator[_Writer]:
     """Yield the members that report their connectors' options; those without the store's connector could get it."""
-    models, groups, known = pool.identity(MODEL), pool.first_engine_groups, pool.connectors
+    models, groups, known = pool.identity(sharing.MODEL), pool.first_engine_groups, pool.connectors
     for member in pool.members:
         settings, model = pool.settings(member), models.get(member.id)
         options = next((each.options for each in known[member.id] if each.name == MOONCAKE), None)
@@ -137,15 +129,15 @@ def _candidates(pool: PoolSubject) -> Iterator[_Writer]:
 
 
 def _collisions(key: str, writers: Sequence[_Writer], fleet: FleetSubject) -> Iterator[Draft]:
-    for path in (REVISION, QUANTIZATION, CACHE_DTYPE):
+    for path in (sharing.REVISION, sharing.QUANTIZATION, CACHE_DTYPE):
         yield from _collision(key, path, _values(writers, path), fleet)
     # Two repositories are two models, two folders may be one.
     named = [each for each in writers if each.model.count("/") == 1 and not each.model.startswith(("/", ".", "~"))]
-    yield from _collision(key, MODEL, group_by_native({each.replica: each.model for each in named}), fleet)
+    yield from _collision(key, sharing.MODEL, group_by_native({each.replica: each.model for each in named}), fleet)
     split = [each for each in writers if not any(each.options.get(name) for name in RANK_OPTIONS)]
-    if not any(is_mla(each.groups) for each in split):
+    if not any(sharing.is_mla(each.groups) for each in split):
         is_known = all(each.groups for each in split)
-        for draft in _collision(key, TP, _values(split, TP), fleet):
+        for draft in _collision(key, sharing.TP, _values(split, sharing.TP), fleet):
             # With latent attention each rank has the same cache; it may be unreported.
             yield draft if is_known else replace(draft, assumptions=(*draft.assumptions, "no model here uses MLA"))
 
@@ -239,7 +231,8 @@ def _options(pool: PoolSubject, name: str) -> dict[str, Any]:
     """Return an option of LMCache's connector by replica, None where it has none."""
     found = pool.connectors
     own = {
-        replica: next((each for each in some if each.name.startswith(LMCACHE)), None) for replica, some in found.items()
+        replica: next((each for each in some if each.name.startswith(sharing.LMCACHE)), None)
+        for replica, some in found.items()
     }
     return {replica: each.options.get(name) if each else None for replica, each in own.items()}
 

@@ -20,6 +20,7 @@ from dashboard.fleet.history import Sightings, UsualTraffic
 from dashboard.fleet.times import EPOCH, MICROSECOND
 from dashboard.fleet.traffic import TrafficSum, summed
 from dashboard.garbage import uncollected
+from dashboard.store.history import timeline
 from dashboard.store.history.audit import AuditTable
 from dashboard.store.history.bodies import BATCH, read_bodies, read_parts, recorded_replicas
 from dashboard.store.history.database import Database
@@ -35,16 +36,6 @@ from dashboard.store.history.schema import (
     watch,
 )
 from dashboard.store.history.spans import SIGHTING, key_of, limit_text, sighting_of
-from dashboard.store.history.timeline import (
-    contradicts,
-    read_cohorts,
-    read_documents,
-    read_findings,
-    read_replica,
-    read_restarts,
-    read_settings,
-    read_values,
-)
 from dashboard.store.history.traffic import TICK, read_engines, read_traffic, traffic_around, traffic_of_day
 
 NOT_READ = "not read"  # the value of documents that are too many
@@ -217,7 +208,7 @@ class HistoryReader:
             most = {
                 pool: max(sorted(own), key=lambda each: own[each].prompt_tokens or 0) for pool, own in found.items()
             }
-            documents = read_settings(connection, at, list(most.values()))
+            documents = timeline.read_settings(connection, at, list(most.values()))
         return {
             pool: UsualTraffic(summed(own.values())._replace(seconds=seconds[pool]), documents.get(most[pool]))
             for pool, own in found.items()
@@ -226,26 +217,28 @@ class HistoryReader:
     def timeline(self, period: Period, pool: str | None = None) -> Timeline:
         """Return cohorts and marks of all pools, or of one; the key of a group is a document."""
         with self._database.read() as connection, connection.begin():
-            groups = read_cohorts(connection, period, pool)
-            restarts = list(read_restarts(connection, period, pool))
-            findings = list(read_findings(connection, period, pool))
-            moved = moves(groups, lambda one, other: not contradicts(connection, one, other))
+            groups = timeline.read_cohorts(connection, period, pool)
+            restarts = list(timeline.read_restarts(connection, period, pool))
+            findings = list(timeline.read_findings(connection, period, pool))
+            moved = moves(groups, lambda one, other: not timeline.contradicts(connection, one, other))
         marks = bounded([*moved, *restarts, *findings], period)
         return Timeline(period, tuple(groups), marks, self.gaps(*period))
 
     def replica_timeline(self, period: Period, address: str) -> Timeline:
         """Return state, version, document and restarts of a replica: see `read_replica`."""
         with self._database.read() as connection, connection.begin():
-            groups = read_replica(connection, period, address)
-            restarts = bounded(read_restarts(connection, period, address=address), period)
+            groups = timeline.read_replica(connection, period, address)
+            restarts = bounded(timeline.read_restarts(connection, period, address=address), period)
         return Timeline(period, tuple(groups), restarts, self.gaps(*period))
 
     def setting_timeline(self, period: Period, path: str, pool: str | None = None) -> Timeline:
         """Return how many replicas had which value of a setting; the key of a group is the text of the value."""
         with self._database.read() as connection, connection.begin():
-            groups = read_documents(connection, period, pool)
+            groups = timeline.read_documents(connection, period, pool)
             largest = sorted(groups, key=lambda each: -each.weight)
-            values = read_values(connection, period.until, path, tuple(dict.fromkeys(each.key for each in largest)))
+            values = timeline.read_values(
+                connection, period.until, path, tuple(dict.fromkeys(each.key for each in largest))
+            )
         texts = {document: setting_text(*value) for document, value in values.items()}
         named = [each._replace(key=texts.get(each.key, NOT_READ), version="") for each in groups]
         alike = merged(named, lambda each: (each.pool, each.key))
