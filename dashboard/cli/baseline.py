@@ -56,7 +56,7 @@ def baseline(
     if output is not None and output.exists():
         wrong(f"-o {output}: the file exists; use --update {output} to keep its comments")
     options = options_of(config, target, snapshot=snapshot, prometheus=prometheus)
-    fleet = fleet_of(snapshot or None, options, option="--snapshot")
+    fleet, _ = fleet_of(snapshot or None, options)
     chosen = _pool(fleet, pool)
     of = of or next((each.letter for each in chosen.cohorts), "")
     settings, source = find_settings(fleet, chosen, of) or ({}, "")

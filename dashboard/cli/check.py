@@ -11,21 +11,7 @@ import typer
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.changes.comparison import spread_findings
-from dashboard.cli.fleets import (
-    LIVE,
-    CommandHistory,
-    GivenHistory,
-    HistoryOption,
-    SnapshotOption,
-    TokenEnvOption,
-    all_baselines,
-    check_is_of,
-    fleet_of,
-    given_baselines,
-    history_source,
-    recorded_at,
-    time_of,
-)
+from dashboard.cli import fleets
 from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, TrafficOption, options_of, polled
 from dashboard.cli.terminal import WRONG_USAGE, fail, is_terminal, put, say, width, wrong
 from dashboard.config import DEFAULT_FILE, FILE_VARIABLE, Options, policy_of
@@ -47,7 +33,7 @@ def check(
     target: TargetsArgument = None,
     config: ConfigOption = None,
     prometheus: PrometheusOption = None,
-    snapshot: SnapshotOption = None,
+    snapshot: fleets.SnapshotOption = None,
     baseline: Annotated[
         list[Path] | None,
         typer.Option(
@@ -75,8 +61,8 @@ def check(
             help="Print and fail only on findings that came within this period (24h, 7d) or since this time.",
         ),
     ] = None,
-    history: HistoryOption = None,
-    token_env: TokenEnvOption = None,
+    history: fleets.HistoryOption = None,
+    token_env: fleets.TokenEnvOption = None,
     traffic: TrafficOption = None,
     *,
     brief: Annotated[bool, typer.Option("--brief", help="With table: print the summary only.")] = False,
@@ -92,7 +78,7 @@ def check(
     Exit code 2 for wrong usage or options, else 1 for a finding that fails, else 3 for too little coverage, else 0.
     The last line on standard error is the reason.
     """
-    if snapshot == LIVE:
+    if snapshot == fleets.LIVE:
         wrong("--snapshot live: leave out --snapshot to poll every replica")
     if since and baseline:
         wrong("--since cannot be combined with --baseline: the history has no deviations from it")
@@ -101,16 +87,16 @@ def check(
     if brief and output != "table":
         wrong(f"--brief cannot be combined with --format {output}")
     options = options_of(config, target, snapshot=snapshot, prometheus=prometheus, traffic=traffic)
-    source = history_source(history, token_env)
-    given = given_baselines(baseline or ())
+    source = fleets.history_source(history, token_env)
+    given = fleets.given_baselines(baseline or ())
     if snapshot:
         fleet = _saved(snapshot, options, config, given, source)
     else:
-        fleet = polled(options.with_agreed(all_baselines(options.agreed, given)), traffic=traffic)
+        fleet = polled(options.with_agreed(fleets.all_baselines(options.agreed, given)), traffic=traffic)
     unread_lists = () if snapshot else fleet.discovery_errors
     left_out = ""
     if since:
-        fleet, left_out = _only_new(fleet, since, CommandHistory(options, source))
+        fleet, left_out = _only_new(fleet, since, fleets.CommandHistory(options, source))
     level = None if fail_on == "never" else Severity(fail_on)
     verdict = verdict_of(fleet, level, min_coverage, unread_lists, tuple(each.file for each in given), left_out)
     put(
@@ -136,16 +122,16 @@ def check(
     raise typer.Exit(verdict.code)
 
 
-def _only_new(fleet: Fleet, since: str, history: CommandHistory) -> tuple[Fleet, str]:
+def _only_new(fleet: Fleet, since: str, history: fleets.CommandHistory) -> tuple[Fleet, str]:
     """Return the fleet with its new findings and those that spread, and how many others it has.
 
     Exit with 2 without a history.
     """
     now = fleet.polled_at or service.utc_now()
-    start = time_of(since, "--since", now)
-    before, _ = recorded_at(history, start)
-    newest, rule_set = recorded_at(history, min(now, service.utc_now()))
-    check_is_of(newest, fleet)
+    start = fleets.time_of(since, "--since", now)
+    before, _ = fleets.recorded_at(history, start)
+    newest, rule_set = fleets.recorded_at(history, min(now, service.utc_now()))
+    fleets.check_is_of(newest, fleet)
     if newest.polled_at is None or newest.polled_at < start:
         fail(f"exit {WRONG_USAGE}: The history has no poll since {iso(start)}.", WRONG_USAGE)
     for past in (before.past, newest.past):
@@ -168,12 +154,14 @@ def _only_new(fleet: Fleet, since: str, history: CommandHistory) -> tuple[Fleet,
     return part, " ".join(filter(None, (left, more if spread else "")))
 
 
-def _saved(text: str, options: Options, config: Path | None, given: Sequence[Baseline], history: GivenHistory) -> Fleet:
+def _saved(
+    text: str, options: Options, config: Path | None, given: Sequence[Baseline], history: fleets.GivenHistory
+) -> Fleet:
     """Return a saved fleet, evaluated as of its time; suppressions expire by today's date.
 
     Options about pools or rules decide, as do those of --config; otherwise the ones saved with the fleet.
     """
-    fleet = fleet_of(text, options, option="--snapshot", history=history)
+    fleet, _ = fleets.fleet_of(text, options, history=history)
     policy = policy_of(options)
     is_silent = config is None and replace(policy, file="") == Policy(file="")
     if is_silent and fleet.policy != Policy():
@@ -181,7 +169,7 @@ def _saved(text: str, options: Options, config: Path | None, given: Sequence[Bas
         policy = fleet.policy
     elif fleet.policy != policy:
         say(f"Evaluated with {policy.file}, not with the options saved in the snapshot.")
-    policy = replace(policy, baselines=all_baselines(policy.baselines, given))
+    policy = replace(policy, baselines=fleets.all_baselines(policy.baselines, given))
     now = service.utc_now()
     return inspected(replace(fleet, policy=policy), fleet.polled_at or now, now.date())
 

@@ -8,16 +8,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes import changes_between
 from dashboard.analysis.changes.events import ChangeFilter, EventPeriod, filter_events
 from dashboard.analysis.changes.models import Changes
-from dashboard.cli.fleets import (
-    LIVE,
-    STANDARD_INPUT,
-    HistoryOption,
-    TokenEnvOption,
-    fleet_of,
-    happened_between,
-    history_source,
-    past_fleet,
-)
+from dashboard.cli import fleets
 from dashboard.cli.targets import ConfigOption, options_of, select_pool
 from dashboard.cli.terminal import is_terminal, put, say, width, wrong
 from dashboard.documents.changes import changes_json
@@ -46,8 +37,8 @@ def diff(
     before: BeforeArgument,
     after: AfterArgument,
     config: ConfigOption = None,
-    history: HistoryOption = None,
-    token_env: TokenEnvOption = None,
+    history: fleets.HistoryOption = None,
+    token_env: fleets.TokenEnvOption = None,
     pool: Annotated[str | None, typer.Option(help="Compare only this pool.")] = None,
     output: Annotated[Literal["table", "json", "markdown"], typer.Option("--format", help="Output format.")] = "table",
 ) -> None:
@@ -60,18 +51,19 @@ def diff(
     Exit code 0 without changes, 1 with changes, 2 for wrong usage or options. The last line on standard error counts
     the changes.
     """
-    if before == after and before in {LIVE, STANDARD_INPUT}:
+    if before == after and before in {fleets.LIVE, fleets.STANDARD_INPUT}:
         wrong(f"{before}: valid for one side only")
     options = options_of(config)
-    source = history_source(history, token_env)
+    source = fleets.history_source(history, token_env)
     of_history = history is not None or is_time(before) or is_time(after)
-    sides = [
-        past_fleet(None, options, source) if each == LIVE and of_history else fleet_of(each, options, history=source)
-        for each in (before, after)
-    ]
+    sides = []
+    for each in (before, after):
+        is_newest = each == fleets.LIVE and of_history
+        fleet = fleets.past_fleet(None, options, source) if is_newest else None
+        sides.append(fleet or fleets.fleet_of(each, options, option="", history=source)[0])
     sides = select_pool(sides, pool, unknown="--pool: neither side has a pool")
     changes = changes_between(*sides)
-    happened = happened_between(sides[0], sides[1], options, source)
+    happened = fleets.happened_between(sides[0], sides[1], options, source)
     if happened is not None:
         happened = happened._replace(events=filter_events(happened.events, ChangeFilter(pool or ""), ()))
     between = what_happened(*happened) if happened else None

@@ -133,46 +133,17 @@ def fleet_of(
     text: str | None,
     options: Options,
     *,
-    option: str = "",
+    option: str = "--snapshot",
     history: GivenHistory = None,
     traffic: str | None = None,
-) -> Fleet:
-    """Return the fleet that `text` names, with the findings of its time; exit with 2 where there is none.
+) -> tuple[Fleet, bytes]:
+    """Return the fleet that `text` names, with the findings of its time, and the bytes of its file, empty without one.
 
     `-` is standard input, `live` polls every target now, else a file of `poll --format json --full` or an export, else
     the id of a saved snapshot, or its first digits, or a time of the history: that of the URL `history`, else of the
     options. `option` is the option of `text`. None polls every target too: for a command that accepts addresses, and
-    with the value of --traffic twice.
+    with the value of --traffic twice. Exit with 2 where there is no fleet.
     """
-    return _opened(text, options, option, history, traffic)[0]
-
-
-def noted_fleet(
-    text: str | None,
-    options: Options,
-    *,
-    option: str = "",
-    history: GivenHistory = None,
-    traffic: str | None = None,
-) -> tuple[Fleet, ExportMetadata]:
-    """Return the same with the snapshot's name and notes: those in its file, else those of the folder."""
-    fleet, raw = _opened(text, options, option, history, traffic)
-    export = read_export_metadata(raw)
-    if export.name or export.notes or fleet.snapshot is None:
-        return fleet, export
-    try:
-        stored = configured_snapshots(options).get(fleet.snapshot)
-    except SnapshotError:
-        return fleet, export
-    if stored.problem:
-        say(stored.problem)
-    return fleet, ExportMetadata(name=stored.metadata.name, notes=stored.metadata.notes)
-
-
-def _opened(
-    text: str | None, options: Options, option: str, history: GivenHistory, traffic: str | None
-) -> tuple[Fleet, bytes]:
-    """Return the fleet that `text` names, and the bytes of its file; empty without a file."""
     if text is None or text == LIVE:
         return _live(text, options, option, traffic), b""
     try:
@@ -189,6 +160,20 @@ def _opened(
         return replace(read_snapshot(content), snapshot=_id(text, content)), raw
     except SnapshotError as error:
         wrong(_with_option(text, option, str(error)))
+
+
+def notes_of(fleet: Fleet, raw: bytes, options: Options) -> ExportMetadata:
+    """Return name and notes of what `fleet_of` returns: those in its file, else those of the saved snapshot."""
+    export = read_export_metadata(raw)
+    if export.name or export.notes or fleet.snapshot is None:
+        return export
+    try:
+        stored = configured_snapshots(options).get(fleet.snapshot)
+    except SnapshotError:
+        return export
+    if stored.problem:
+        say(stored.problem)
+    return ExportMetadata(name=stored.metadata.name, notes=stored.metadata.notes)
 
 
 def _live(text: str | None, options: Options, option: str, traffic: str | None) -> Fleet:

@@ -33,7 +33,7 @@ def plan(
     """
     options = options_of(config, target, snapshot=snapshot, prometheus=prometheus, traffic=traffic)
     source = history_source(history, token_env)
-    fleet = fleet_of(snapshot, options, option="--snapshot", history=source, traffic=traffic)
+    fleet, _ = fleet_of(snapshot, options, history=source, traffic=traffic)
     if not fleet.replicas:
         no_targets(fleet.discovery_errors, UNREAD)
     found = plan_of(fleet)

@@ -7,20 +7,7 @@ import typer
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
-from dashboard.cli.fleets import (
-    STANDARD_INPUT,
-    GivenHistory,
-    HistoryOption,
-    SnapshotOption,
-    TokenEnvOption,
-    check_is_of,
-    happened_between,
-    history_source,
-    noted_fleet,
-    past_fleet,
-    time_of,
-    write_file,
-)
+from dashboard.cli import fleets
 from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, TrafficOption, options_of
 from dashboard.cli.terminal import is_terminal, put, say, wrong
 from dashboard.config import Options
@@ -45,13 +32,13 @@ def report(
     target: TargetsArgument = None,
     config: ConfigOption = None,
     prometheus: PrometheusOption = None,
-    snapshot: SnapshotOption = None,
+    snapshot: fleets.SnapshotOption = None,
     since: Annotated[
         str | None,
         typer.Option(metavar="FILE_ID_OR_PERIOD", help=SINCE),
     ] = None,
-    history: HistoryOption = None,
-    token_env: TokenEnvOption = None,
+    history: fleets.HistoryOption = None,
+    token_env: fleets.TokenEnvOption = None,
     output: Annotated[
         Literal["html", "pdf", "markdown", "json"] | None,
         typer.Option("--format", help="Output format  [default: that of the name of -o, else html]."),
@@ -75,13 +62,14 @@ def report(
     kind = _format(output, file)
     if file is None and not kind.is_text and is_terminal():
         wrong(f"{kind.label} is not printed to a terminal: use -o report.{kind.suffix}, or --format markdown")
-    if snapshot == since == STANDARD_INPUT:
+    if snapshot == since == fleets.STANDARD_INPUT:
         wrong("-: valid for one of the two fleets only")
     options = options_of(config, target, snapshot=snapshot, prometheus=prometheus, traffic=traffic)
-    source = history_source(history, token_env)
-    fleet, noted = noted_fleet(snapshot or None, options, option="--snapshot", history=source, traffic=traffic)
+    source = fleets.history_source(history, token_env)
+    fleet, raw = fleets.fleet_of(snapshot or None, options, history=source, traffic=traffic)
+    noted = fleets.notes_of(fleet, raw, options)
     last = _named(since, fleet, options, source) if since else _last(fleet, options, is_part=bool(target))
-    happened = happened_between(last.fleet, fleet, options, source) if last.fleet else None
+    happened = fleets.happened_between(last.fleet, fleet, options, source) if last.fleet else None
     view = review_report(
         fleet,
         before=last.fleet,
@@ -98,7 +86,7 @@ def report(
     if file is None:
         put(content)
     else:
-        write_file("-o", file, content)
+        fleets.write_file("-o", file, content)
     say(f"{file or 'standard output'}: the review of {fleet.name}, {kind.label}, {size(len(content))}.")
 
 
@@ -110,7 +98,7 @@ def _format(asked: str | None, file: Path | None) -> Format:
     return Format(asked or named or "html")
 
 
-def _named(since: str, fleet: Fleet, options: Options, history: GivenHistory) -> LastReview:
+def _named(since: str, fleet: Fleet, options: Options, history: fleets.GivenHistory) -> LastReview:
     """Open the fleet of --since, if any; a period is before the time of `fleet`.
 
     Exit with 2 where it is of a history of another fleet.
@@ -118,12 +106,12 @@ def _named(since: str, fleet: Fleet, options: Options, history: GivenHistory) ->
     if since == NONE:
         return LastReview(missing=NoLastReview.CHOSEN)
     if (is_period(since) or is_time(since)) and not Path(since).exists():
-        start = time_of(since, "--since", fleet.polled_at or service.utc_now())
-        past = past_fleet(start, options, history)
-        check_is_of(past, fleet)
+        start = fleets.time_of(since, "--since", fleet.polled_at or service.utc_now())
+        past = fleets.past_fleet(start, options, history)
+        fleets.check_is_of(past, fleet)
         return LastReview(fleet=past)
-    before, noted = noted_fleet(since, options, option="--since", history=history)
-    return LastReview(fleet=before, noted=tuple(noted.notes.items()))
+    before, raw = fleets.fleet_of(since, options, option="--since", history=history)
+    return LastReview(fleet=before, noted=tuple(fleets.notes_of(before, raw, options).notes.items()))
 
 
 def _last(fleet: Fleet, options: Options, *, is_part: bool) -> LastReview:

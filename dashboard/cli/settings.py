@@ -59,9 +59,7 @@ def settings(
         _refuse_misspelled(path)
     if label and not all("=" in each for each in label.split()):
         wrong("--label: expected KEY=VALUE, such as site=north")
-    fleet = fleet_of(
-        snapshot, options_of(config, target, snapshot=snapshot, prometheus=prometheus), option="--snapshot"
-    )
+    fleet, _ = fleet_of(snapshot, options_of(config, target, snapshot=snapshot, prometheus=prometheus))
     if not fleet.replicas:
         wrong("no targets")
     if pool is not None and not any(pool_values(fleet, path, SettingFilter(pool=pool))):
