@@ -17,7 +17,7 @@ from dashboard.rules import baseline, remedy
 from dashboard.rules.behaviour import development_mode, requests, weights
 from dashboard.rules.capacity import devices, graphs, kv_cache
 from dashboard.rules.differences import pair_differences, pool_differences
-from dashboard.rules.disaggregation import handshake, options, roles, transfer
+from dashboard.rules.disaggregation import handshake, roles, transfer
 from dashboard.rules.disaggregation.handshake import NixlFact, warn_unless_compared
 from dashboard.rules.effect import traffic
 from dashboard.rules.findings import FAMILIES, Draft, Finding
@@ -34,7 +34,7 @@ RULE_SET = 11
 _ID = re.compile(r"(?P<family>[A-Za-z]{2})[-_ ]?(?P<number>[0-9]{1,4})")
 MODULES = (
     *(blocks, events, hash_root, hashes, prefix_caching, router_facts),
-    *(handshake, options, roles, transfer),
+    *(handshake, roles, transfer),
     *(connectors, sharing),
     *(development_mode, requests, weights),
     *(devices, graphs, kv_cache),

@@ -15,7 +15,6 @@ from dashboard.rules import remedy
 from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Way
 from dashboard.rules.sentences import (
     MAX_VALUES,
-    capital,
     names_of,
     setting_label,
     setting_name,
@@ -226,7 +225,3 @@ def extended(text: Text, *more: str | Piece | Text) -> Text:
 
 def code(name: str) -> str:
     return name if name == setting_name("version") else f"`{name}`"
-
-
-def capitalized(text: Text) -> Text:
-    return (text[0]._replace(text=capital(text[0].text)), *text[1:])

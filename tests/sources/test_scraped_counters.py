@@ -15,7 +15,7 @@ from dashboard.config import EVERY_POLL, Options, PollOptions, PrometheusOptions
 from dashboard.fleet.traffic import EngineCounts
 from dashboard.service import Collector, poll_once
 from dashboard.sources.discovery import discover_once
-from dashboard.sources.prometheus.counters import counters_query
+from dashboard.sources.prometheus.server import counters_query
 from dashboard.sources.prometheus.source import Prometheus
 from dashboard.sources.source import Listing
 from dashboard.vllm.traffic import read_counts

@@ -12,18 +12,24 @@ from dashboard.fleet import SettingChange, SettingValue, State
 from dashboard.fleet.formatting import count, shortlist
 from dashboard.fleet.pieces import Text, value
 from dashboard.rules import remedy
-from dashboard.rules.differences import capitalized, deviation, differences, majority, tie
+from dashboard.rules.differences import deviation, differences, majority, tie
 from dashboard.rules.domain import ImpactContext, SeedPolicy, Store
 from dashboard.rules.findings import Confidence, Draft, Remedy, Severity, UnevaluatedReplicas, expectation
 from dashboard.rules.registry import rule
-from dashboard.rules.routing import hash_seed as seeding
-from dashboard.rules.routing.hash_seed import FROM_VARIABLE, SEED, SEED_POLICY, UNSEEDED, VARIABLE, Seeds, of_kind
+from dashboard.rules.routing import hashes as seeding
 from dashboard.rules.routing.hashes import (
+    FROM_VARIABLE,
     HASH_ALGORITHM,
+    SEED,
+    SEED_POLICY,
+    UNSEEDED,
+    VARIABLE,
+    Seeds,
     digest_evidence,
+    of_kind,
     wanted_algorithm,
 )
-from dashboard.rules.sentences import MAX_VALUES, setting_piece, value_piece, write
+from dashboard.rules.sentences import MAX_VALUES, capital, setting_piece, value_piece, write
 from dashboard.rules.subject import FINGERPRINT, PoolSubject
 from dashboard.vllm.lookahead import LOOKAHEAD
 from dashboard.vllm.versions import VERSION
@@ -303,7 +309,7 @@ def _unlike_the_routers(pool: PoolSubject, seed: HashSeed, replicas: tuple[str, 
         state, way = write(setting_piece(SEED), " is ", own), seeding.unset_seed()
     else:
         is_random = "random" if seed.is_certain else f"random or from {VARIABLE}"
-        state = capitalized(write(f"{seeding.causes_of([seed])}, the hash seed is {is_random}"))
+        state = write(f"{capital(seeding.causes_of([seed]))}, the hash seed is {is_random}")
         way = seeding.routers_fixed_seed(pool, seed, fixed)
     return Draft(
         replicas,

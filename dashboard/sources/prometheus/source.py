@@ -17,8 +17,7 @@ from dashboard.fleet import STALE_SECONDS, Credentials, ScrapedMetrics, Target
 from dashboard.garbage import uncollected
 from dashboard.sources.http.client import Client
 from dashboard.sources.prometheus.answers import SeriesLabels, VectorSample
-from dashboard.sources.prometheus.counters import Counters
-from dashboard.sources.prometheus.server import PrometheusServer, as_line, kept_labels
+from dashboard.sources.prometheus.server import Counters, PrometheusServer, as_line, kept_labels
 from dashboard.sources.source import MAX_TARGETS, Deadline, Listing, keep_targets, make_target
 from dashboard.vllm.metrics import DIGESTS
 from vllm_fleet_provider.shared.identity import FIELDS

@@ -44,13 +44,13 @@ def read_events(connection: Connection, since: datetime, until: datetime) -> lis
     bodies = read_bodies(connection, {row["body"] for row in rows})
     shells = [(row, bodies[row["body"]]) for row in rows]
     reading = _EventReader(connection, shells[-1][1] if shells else b"", since, until)
-    return sorted([*reading.rule_sets(shells), *_rolling(reading.replicas()), *reading.findings()], key=_place)
+    return sorted([*reading.rule_sets(shells), *_rolling(reading.replicas()), *reading.findings()], key=event_place)
 
 
 def _rolling(events: Iterable[Event]) -> Iterator[Event]:
     """Yield events, equal restarts of one replica of a pool after another as one: from the first to the last."""
     rolling: dict[tuple[object, ...], Event] = {}
-    for event in sorted(events, key=_place):
+    for event in sorted(events, key=event_place):
         key, before = (event.pools, event.changes), rolling.get((event.pools, event.changes))
         if event.kind is not EventKind.RESTARTED:
             yield event
@@ -270,10 +270,6 @@ def _rows_between(connection: Connection, table: Table, since: datetime, until: 
     return connection.execute(query).mappings().all()
 
 
-def _place(event: Event) -> tuple[object, ...]:
+def event_place(event: Event) -> tuple[object, ...]:
+    """Return the key that sorts events by their time."""
     return event.at, list(EventKind).index(event.kind), event.pools, event.replicas, event.fingerprint
-
-
-def sorted_events(events: Iterable[Event]) -> tuple[Event, ...]:
-    """Return events in the order of their time."""
-    return tuple(sorted(events, key=_place))

@@ -24,7 +24,7 @@ from dashboard.store.history import timeline
 from dashboard.store.history.audit import AuditTable
 from dashboard.store.history.bodies import BATCH, read_bodies, read_parts, recorded_replicas
 from dashboard.store.history.database import Database
-from dashboard.store.history.events import read_events, rule_set_at, sorted_events
+from dashboard.store.history.events import event_place, read_events, rule_set_at
 from dashboard.store.history.schema import (
     cohort_span,
     difference_span,
@@ -189,7 +189,8 @@ class HistoryReader:
         """Return what happened after one time, until another one, gaps among it; the first event first."""
         with self._database.read() as connection, connection.begin():
             found = read_events(connection, since, until)
-        return sorted_events([*found, *(gap_event(each, until) for each in self.gaps(since, until))])
+        gaps = (gap_event(each, until) for each in self.gaps(since, until))
+        return tuple(sorted([*found, *gaps], key=event_place))
 
     def traffic(
         self, since: datetime, until: datetime, pool: str | None = None, step: timedelta = TICK
