@@ -95,7 +95,6 @@ class Fleet(FleetData):
 
     @cached_property
     def frames(self) -> Frames:
-        """Its dataframes."""
         findings = (*self.inspection.findings, *self.inspection.suppressed)
         return Frames(
             self.replicas,
@@ -166,7 +165,6 @@ class Fleet(FleetData):
 
     @property
     def coverage(self) -> Coverage:
-        """Count the replicas by state."""
         states = Counter(replica.state for replica in self.replicas)
         counts = (states[each] for each in (ReplicaState.UP, ReplicaState.PARTIAL, ReplicaState.DOWN))
         return Coverage(len(self.replicas), *counts)

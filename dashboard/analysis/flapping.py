@@ -43,7 +43,6 @@ class Watch:
     """What the polls of this process saw."""
 
     def __init__(self) -> None:
-        """Have seen nothing."""
         self._since: datetime | None = None
         self._seen: dict[str, _PodStart] = {}
         self._starts: dict[str, tuple[datetime, ...]] = {}

@@ -56,7 +56,6 @@ class SymptomWatch:
     """The symptoms that the polls of this process showed."""
 
     def __init__(self) -> None:
-        """Have seen none."""
         self._seen: dict[tuple[str, str], _Seen] = {}  # by measure and replica, or pool
         self._traffic: Mapping[str, Mapping[int, Traffic]] = {}
 

@@ -156,7 +156,6 @@ class HistoryOptions(Part):
 
     @property
     def has_url(self) -> bool:
-        """Return whether the database is named."""
         return any(each is not None for each in (self.url, self.url_env, self.url_file))
 
     @model_validator(mode="after")

@@ -104,5 +104,4 @@ class NotifyOptions(Part):
 
     @property
     def has_receivers(self) -> bool:
-        """Return whether anything is sent."""
         return bool(self.alertmanagers or self.webhooks)

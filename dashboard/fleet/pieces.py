@@ -65,12 +65,10 @@ Text = tuple[Piece, ...]
 
 
 def plain(text: str) -> Text:
-    """Return unstyled text."""
     return (Piece(text),)
 
 
 def value(text: str) -> Piece:
-    """Return a value as it is configured."""
     return Piece(text, Style.CODE)
 
 
@@ -80,17 +78,14 @@ def setting(path: str, pool: str = "") -> Piece:
 
 
 def replica(name: str, key: str) -> Piece:
-    """Return the name of the replica with this id."""
     return Piece(name, link=Link(Kind.REPLICA, key))
 
 
 def pool(name: str, shown: str = "") -> Piece:
-    """Return the name of a pool."""
     return Piece(shown or name, link=Link(Kind.POOL, name))
 
 
 def cohort(letter: str, pool: str) -> Piece:
-    """Return the letter of a cohort of a pool."""
     return Piece(letter, link=Link(Kind.COHORT, letter, pool))
 
 
@@ -100,7 +95,6 @@ def page(name: str, anchor: str = "", /, **choices: str) -> Link:
 
 
 def section(anchor: str) -> Link:
-    """Return a section of the same view."""
     return Link(Kind.SECTION, anchor, anchor=anchor)
 
 

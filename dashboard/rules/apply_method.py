@@ -175,7 +175,6 @@ def assignment_for(path: str, wanted: SettingValue) -> Assignment | None:
 
 
 def removable_flags(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return the flags of derived settings: they can be removed."""
     following = (path for path in paths if path in FOLLOWS_FROM and path != FIRST_NAME)
     return tuple(flag for path in following if (flag := flag_of(path)))
 

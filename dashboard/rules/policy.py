@@ -257,7 +257,6 @@ def worst_first(findings: Iterable[Finding], rules: Iterable[Rule]) -> tuple[Fin
 
 
 def _narrowed(finding: Finding, replicas: tuple[str, ...], fleet: FleetData, fleet_wide: Collection[str]) -> Finding:
-    """Return a finding of some of its replicas."""
     pools = fleet.pools_of(replicas) if finding.rule in fleet_wide else finding.pools
     return replace(finding, pools=pools, replicas=replicas, cohorts=fleet.cohorts_of(replicas))
 

@@ -55,7 +55,6 @@ class Assignment(NamedTuple):
 
     @property
     def snippet(self) -> Snippet:
-        """Return it as text to paste."""
         if self.kind == "yaml":
             return Snippet(self.kind, f"image: {self.words[0]}")
         if self.kind != "env":

@@ -239,7 +239,6 @@ class PoolSubject:
 
     @property
     def connectors(self) -> Mapping[str, tuple[Connector, ...]]:
-        """Return the KV connectors of each member."""
         return self._once(self.of_documents, connectors)
 
     def conclude(self, conclude: Callable[[Mapping[str, Setting]], SettingValue | None]) -> Holders:

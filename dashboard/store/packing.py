@@ -69,7 +69,6 @@ def check_snapshot_size(content: bytes) -> None:
 
 
 def id_of(content: bytes) -> str:
-    """Return the id of content."""
     return hashlib.sha256(content).hexdigest()[:ID_DIGITS]
 
 
@@ -196,7 +195,6 @@ def describe_fleet(fleet: Fleet, name: str, at: datetime, author: str = "") -> S
 
 
 def with_name(metadata: SnapshotMetadata, name: str) -> SnapshotMetadata:
-    """Return the metadata with a different name."""
     return metadata.model_copy(update={"name": tidy_name(name)})
 
 

@@ -30,7 +30,6 @@ SAVED_FLEET_BYTES, SAVED_FLEET_NODES = 256 * MIB, 5_000_000  # 5,000 replicas ha
 
 
 def max_bytes(path: str) -> int:
-    """Return the limit of the answer to a path."""
     return METRICS_BYTES if path == "/metrics" else ANSWER_BYTES
 
 

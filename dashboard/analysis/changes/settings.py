@@ -134,7 +134,6 @@ def _grouped(
 def _groups(
     changed: Iterable[tuple[_DocumentPair, SettingChange]], members: MembersByDocuments, before: Fleet, after: Fleet
 ) -> Iterator[SettingGroup]:
-    """Yield the groups of replicas with the same changes."""
     sizes = [Counter(each.pool for each in side.replicas if not each.is_second_address) for side in (before, after)]
     letters = letters_of_sides(before, after)
     for kinds, changes in _grouped(changed):

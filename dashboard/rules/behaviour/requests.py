@@ -92,7 +92,6 @@ def served_names_differ(pool: PoolSubject) -> Iterator[Draft]:
 
 
 def _first_then_sorted(names: SettingValue, _: Mapping[str, Setting]) -> SettingValue:
-    """Sort the names after the first."""
     loaded = json.loads(names.value)
     if not isinstance(loaded, list):
         return names

@@ -98,7 +98,6 @@ def has_nixl(pair: PairSubject) -> bool:
 
 
 def reports_nixl(pair: PairSubject) -> bool:
-    """Return whether a side reports a NIXL connector."""
     return not NIXL.isdisjoint(_names(pair))
 
 

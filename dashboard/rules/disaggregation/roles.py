@@ -132,7 +132,6 @@ def _roles(settings: Mapping[str, Setting]) -> frozenset[str] | None:
 
 
 def _holders(members: Sequence[_WithRole]) -> Holders:
-    """Group members by their roles."""
     return group_by_value({each.replica.id: setting_value("+".join(sorted(each.roles)) or None) for each in members})
 
 

@@ -60,7 +60,6 @@ def prefill_decode_component_version_differs(pair: PairSubject) -> Iterator[Draf
 
 
 def _is_loaded(pool: PoolSubject, path: str) -> bool:
-    """Return whether a connector of any member loads a component."""
     names = {each.name for found in pool.connectors.values() for each in found}
     return any(part in name for part in LOADED_BY[path] for name in names)
 

@@ -183,7 +183,6 @@ def same_seed(seed: SettingValue) -> Remedy:
 
 
 def unset_seed() -> Remedy:
-    """Return how to remove the variable."""
     return remedy.set_to([(SEED, NOT_SET)], f"Unset `{VARIABLE}` on these replicas and restart them.")
 
 

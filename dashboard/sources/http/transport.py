@@ -118,7 +118,6 @@ class BodyStream(httpx2.AsyncByteStream):
         return self
 
     async def __anext__(self) -> bytes:
-        """Return the next piece."""
         try:
             piece = await self._response.content.readany()
         except (aiohttp.ClientError, OSError) as error:

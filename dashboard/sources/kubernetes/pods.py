@@ -58,7 +58,6 @@ class Pod:
         return next((port(each, "containerPort") for each in ports if text(each, "name") == written), None)
 
     def declares(self, number: str) -> bool:
-        """Return whether a container has the port."""
         return any(port(each, "containerPort") == number for each in self._ports())
 
     def _ports(self) -> list[Mapping[str, Any]]:

@@ -70,7 +70,6 @@ def fleet_part(fleet: Fleet, at: datetime) -> bytes:
 
 
 def replica_parts(fleet: Fleet, replicas: Sequence[Replica], at: datetime) -> Iterator[RecordedReplica]:
-    """Yield the parts of replicas of a fleet."""
     fleet = replace(fleet, sightings=NO_SIGHTINGS)  # else each batch would write all of them
     for first in range(0, len(replicas), BATCH):
         batch = replicas[first : first + BATCH]
@@ -200,7 +199,6 @@ class BodyWriter:
     """Stores bodies. The first ones of a group are the bases of the others, of which only what differs is stored."""
 
     def __init__(self) -> None:
-        """Know no base yet."""
         self._bases: OrderedDict[str, list[BodyBase]] = OrderedDict()
 
     def save(self, connection: Connection, contents: Iterable[Content]) -> dict[bytes, int]:

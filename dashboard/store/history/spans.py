@@ -160,7 +160,6 @@ class ChangeLimit:
     """Counts the recorded changes of each replica on the present day."""
 
     def __init__(self) -> None:
-        """Know no change yet."""
         self._day: date | None = None
         self._counts: Counter[ReplicaKey] = Counter()
         self.names: dict[str, str] = {}  # of the replicas that reached the limit today, by id

@@ -40,7 +40,6 @@ class TrafficSums:
     """Adds up what polls counted, until five minutes of the clock are over."""
 
     def __init__(self) -> None:
-        """Know no poll yet."""
         self._since = EPOCH
         self._sums: dict[tuple[str, str], Traffic] = {}  # by pool and document
 
