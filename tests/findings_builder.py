@@ -9,7 +9,7 @@ from typing import Any
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import State, cohort_letters
-from dashboard.fleet.history import Sighting, Sightings
+from dashboard.fleet.history import Rollout, Sighting, Sightings
 from dashboard.fleet.pieces import plain
 from dashboard.rules.domain import Domain, ImpactContext, Origin, Router, Store
 from dashboard.rules.findings import (
@@ -21,7 +21,6 @@ from dashboard.rules.findings import (
     Outcome,
     OutcomeKind,
     Remedy,
-    Rollout,
     Severity,
     Snippet,
     Suppression,

@@ -3,7 +3,7 @@
 From top to bottom: `read_fleet` reads the snapshots, `assemble` compares and sums up, `inspected` evaluates the rules.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
@@ -31,7 +31,6 @@ from dashboard.fleet import (
     ReplicaState,
     RouterConfig,
     Snapshot,
-    State,
     has_same_content,
     last_read,
     with_answers,
@@ -46,7 +45,7 @@ from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Finding, FindingLives, Inspection
 from dashboard.rules.policy import FleetData, Policy, add_unconfirmed
 from dashboard.rules.subject import NO
-from dashboard.vllm.replica import read_document, read_replica
+from dashboard.vllm.replica import read_document, read_replica, with_same_process
 
 NO_CAPACITY = capacity_of(())
 NO_LIVES = FindingLives()
@@ -236,27 +235,6 @@ def read_fleet(
         if ranks and rose:
             counted[key] = summed(rose.values())
     return replace(fleet, traffic=traffic, counted=counted)
-
-
-def with_same_process(replicas: Sequence[Replica]) -> tuple[Replica, ...]:
-    """Return replicas with the other addresses of their `instance_id`: one process behind several addresses."""
-    addresses: dict[str, list[str]] = defaultdict(list)
-    for replica in replicas:
-        instance = replica.identity.get("instance_id")
-        if instance is not None and instance.state is State.REPORTED and instance.value != '""':
-            addresses[instance.value].append(replica.id)
-    others = {
-        address: tuple(other for other in sharing if other != address)
-        for sharing in addresses.values()
-        if len(sharing) > 1
-        for address in sharing
-    }
-    return tuple(
-        replica
-        if replica.same_process == others.get(replica.id, ())
-        else replace(replica, same_process=others.get(replica.id, ()))
-        for replica in replicas
-    )
 
 
 def assemble(read: Fleet, at: datetime, *, before: Fleet | None = None) -> Fleet:

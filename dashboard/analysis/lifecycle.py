@@ -11,9 +11,9 @@ from typing import Any
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.grouping import grouped
-from dashboard.fleet.history import Recurrence, Sighting
+from dashboard.fleet.history import Extent, Recurrence, Sighting
 from dashboard.rules.catalogue import ALL_RULES, BY_ID, RULE_SET
-from dashboard.rules.findings import Extent, Finding, FindingLife, FindingLives, OutcomeKind
+from dashboard.rules.findings import Finding, FindingLife, FindingLives, OutcomeKind
 from dashboard.rules.identity.flapping import RECURS
 from dashboard.rules.policy import Policy, RuleChange, add_unconfirmed
 

@@ -14,11 +14,11 @@ from dashboard.documents import as_float, native, pick, write_json
 from dashboard.fleet import PastTime, Pool
 from dashboard.fleet.formatting import missing_rate
 from dashboard.fleet.grouping import grouped
-from dashboard.fleet.history import Sighting
+from dashboard.fleet.history import Rollout, Sighting
 from dashboard.fleet.traffic import COUNTERS, GAUGES, Traffic
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import Domain
-from dashboard.rules.findings import Evidence, Finding, Outcome, OutcomeKind, Rollout, Suppression
+from dashboard.rules.findings import Evidence, Finding, Outcome, OutcomeKind, Suppression
 
 SCHEMA_VERSION = 1
 

@@ -58,6 +58,19 @@ class SeenRollout(NamedTuple):
     last: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """One version of a pool replacing another."""
+
+    pool: str
+    old: str
+    new: str
+    replicas: tuple[str, ...]  # those on the new version
+    total: int
+    began: datetime
+    last: datetime
+
+
 class Recurrence(NamedTuple):
     """A finding that came to one replica several times: its rule, its pools, and when it came, by replica.
 
@@ -67,6 +80,17 @@ class Recurrence(NamedTuple):
     rule: str
     pools: tuple[str, ...]
     times: Mapping[str, tuple[datetime, ...]]
+
+
+class Extent(NamedTuple):
+    """On how many of the replicas of its pools a finding is."""
+
+    replicas: int
+    total: int
+
+    def exceeds(self, other: "Extent") -> bool:
+        """Return whether these are more replicas and a larger share than another time: a larger pool is no spread."""
+        return self.replicas > other.replicas and self.replicas * other.total > other.replicas * self.total
 
 
 class UsualTraffic(NamedTuple):
@@ -91,6 +115,28 @@ class Symptom(NamedTuple):
     began: datetime
     rank: int | None = None
     is_past: bool = False
+
+
+class TrafficCoverage(NamedTuple):
+    """For how many replicas of a pool the counters of the last `window`, in seconds, are enough to compare them.
+
+    They were `counted` for all of it, except the ids in `silent`: `rated` with enough for a hit rate, `busy` with
+    enough requests, `external` with enough for a hit rate of a connector. `was_read`: any counter of the fleet was read
+    twice. `has_usual`: the hit rate of the pool's last day is known. `is_past`: the fleet is one of the history.
+    """
+
+    window: float = 0.0
+    was_read: bool = False
+    silent: tuple[str, ...] = ()
+    counted: int = 0
+    rated: int = 0
+    busy: int = 0
+    external: int = 0
+    has_usual: bool = False
+    is_past: bool = False
+
+
+NOTHING_COUNTED = TrafficCoverage()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from pydantic import BaseModel, ConfigDict
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count, end_cut, visible
 from dashboard.fleet.grouping import grouped
+from dashboard.fleet.history import Extent
 from dashboard.rules.catalogue import places
-from dashboard.rules.findings import Extent, Finding, Severity
+from dashboard.rules.findings import Finding, Severity
 from dashboard.views.finding_text import paste_lines, replicas_text, rule_title, suppressions
 
 MOST_POOLS = 100  # with alerts of their own, as /metrics has series; served models make pools

@@ -11,7 +11,7 @@ from dashboard.compare.baseline import agreed_paths
 from dashboard.fleet import FactName, Role, facts_of_pool, has_same_content
 from dashboard.fleet.formatting import MOST, count, shortlist, uncapitalized
 from dashboard.fleet.grouping import grouped
-from dashboard.fleet.history import Symptom
+from dashboard.fleet.history import Rollout, Symptom
 from dashboard.rules.baseline import unknown_paths
 from dashboard.rules.domain import CERTAIN, ImpactContext, domain_of
 from dashboard.rules.effect.symptoms import OF_TRAFFIC, PoolTraffic
@@ -24,7 +24,6 @@ from dashboard.rules.findings import (
     Inspection,
     Outcome,
     OutcomeKind,
-    Rollout,
     Severity,
     SubjectKey,
     Suppression,

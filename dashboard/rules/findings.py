@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from dashboard.fleet import JsonText, Replica, RouterFact, SettingValue, State
 from dashboard.fleet.grouping import grouped
-from dashboard.fleet.history import Sighting
+from dashboard.fleet.history import Extent, Rollout, Sighting
 from dashboard.fleet.pieces import Text, to_plain
 from dashboard.rules.domain import Domain, ImpactContext
 from vllm_fleet_provider.shared.spelling import canonical_text
@@ -291,19 +291,6 @@ class Outcome(NamedTuple):
         return max(0, self.unknown - self.unread)
 
 
-@dataclass(frozen=True, slots=True)
-class Rollout:
-    """One version of a pool replacing another."""
-
-    pool: str
-    old: str
-    new: str
-    replicas: tuple[str, ...]  # those on the new version
-    total: int
-    began: datetime
-    last: datetime
-
-
 class Tally(NamedTuple):
     """Findings by severity, and how much was not evaluated."""
 
@@ -365,17 +352,6 @@ class Inspection:
     def unconfirmed(self) -> tuple[Finding, ...]:
         """Return the findings that last although this poll could not see them."""
         return tuple(each for each in (*self.findings, *self.suppressed) if each.seen_at is not None)
-
-
-class Extent(NamedTuple):
-    """On how many of the replicas of its pools a finding is."""
-
-    replicas: int
-    total: int
-
-    def exceeds(self, other: Extent) -> bool:
-        """Return whether these are more replicas and a larger share than another time: a larger pool is no spread."""
-        return self.replicas > other.replicas and self.replicas * other.total > other.replicas * self.total
 
 
 @dataclass(frozen=True, slots=True)

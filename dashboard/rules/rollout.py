@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 from dashboard.compare.holders import Holders
 from dashboard.fleet import Replica
-from dashboard.fleet.history import SeenRollout
-from dashboard.rules.findings import Draft, Remedy, Rollout
+from dashboard.fleet.history import Rollout, SeenRollout
+from dashboard.rules.findings import Draft, Remedy
 from dashboard.vllm.versions import build
 
 VERSIONS = 2  # with more versions it is a mixture, not a rollout

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import compress
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,10 @@ from dashboard.compare.holders import Holders, by_frequency, group_by_value
 from dashboard.compare.prefix import CACHING_PATH
 from dashboard.fleet import Baseline, Document, Engine, KVCacheGroup, Pool, Replica, Setting, SettingValue, State
 from dashboard.fleet.grouping import grouped
-from dashboard.fleet.history import NOTHING_RECENT, RecentEvents, Symptom
+from dashboard.fleet.history import NOTHING_COUNTED, NOTHING_RECENT, RecentEvents, Rollout, Symptom, TrafficCoverage
 from dashboard.rules.connector_options import Connector, connectors, native
 from dashboard.rules.domain import EVENTS, NO_PUBLISHER, PUBLISHER, Domain, ImpactContext
-from dashboard.rules.findings import Evidence, Finding, Rollout
+from dashboard.rules.findings import Evidence, Finding
 from dashboard.vllm.lookahead import LOOKAHEAD
 from dashboard.vllm.versions import VERSION, build, is_unsupported
 from vllm_fleet_provider.shared.identity import EVENT_PARTS, is_partly_identity
@@ -55,28 +55,6 @@ def publication(value: SettingValue, settings: Mapping[str, Setting]) -> Setting
     if value.state is State.NULL:
         return NO
     return NO if value == YES and native(settings, PUBLISHER) == NO_PUBLISHER else value
-
-
-class TrafficCoverage(NamedTuple):
-    """For how many replicas of a pool the counters of the last `window`, in seconds, are enough to compare them.
-
-    They were `counted` for all of it, except the ids in `silent`: `rated` with enough for a hit rate, `busy` with
-    enough requests, `external` with enough for a hit rate of a connector. `was_read`: any counter of the fleet was read
-    twice. `has_usual`: the hit rate of the pool's last day is known. `is_past`: the fleet is one of the history.
-    """
-
-    window: float = 0.0
-    was_read: bool = False
-    silent: tuple[str, ...] = ()
-    counted: int = 0
-    rated: int = 0
-    busy: int = 0
-    external: int = 0
-    has_usual: bool = False
-    is_past: bool = False
-
-
-NOTHING_COUNTED = TrafficCoverage()
 
 
 @dataclass(slots=True, eq=False)

@@ -25,9 +25,10 @@ from dashboard.fleet import (
     facts_of_pool,
 )
 from dashboard.fleet.formatting import MOST, SOME, count, iso, middle_cut, one_line, shortlist
+from dashboard.fleet.history import Rollout
 from dashboard.fleet.pieces import Piece, Style, Text, join_texts
 from dashboard.rules.domain import CERTAIN, Domain, ImpactContext, Origin, Store
-from dashboard.rules.findings import Finding, Inspection, Rollout, Severity
+from dashboard.rules.findings import Finding, Inspection, Severity
 from dashboard.rules.routing.blocks import BLOCK_SIZE, tokens_of_block
 from dashboard.rules.sentences import capital
 from dashboard.rules.subject import FINGERPRINT

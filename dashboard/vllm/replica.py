@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TypeAlias, TypeVar
@@ -24,7 +25,9 @@ from dashboard.fleet import (
     Setting,
     Snapshot,
     Source,
+    State,
 )
+from dashboard.fleet.grouping import grouped
 from dashboard.vllm.canonical import setting
 from dashboard.vllm.merging import TRUST, merge, merge_engines
 from vllm_fleet_provider.shared.digests import differing_digests
@@ -104,6 +107,26 @@ def read_replica(
         set_arguments=next((reply.arguments for reply in replies if reply.arguments is not None), None),
         target_stale=target.stale,
         same_digest_as=snapshot.same_digest_as,
+    )
+
+
+def with_same_process(replicas: Sequence[Replica]) -> tuple[Replica, ...]:
+    """Return replicas with the other addresses of their `instance_id`: one process behind several addresses."""
+    named = [(replica.identity.get("instance_id"), replica.id) for replica in replicas]
+    addresses = grouped(
+        (each.value, key) for each, key in named if each and each.state is State.REPORTED and each.value != '""'
+    )
+    others = {
+        address: tuple(other for other in sharing if other != address)
+        for sharing in addresses.values()
+        if len(sharing) > 1
+        for address in sharing
+    }
+    return tuple(
+        replica
+        if replica.same_process == others.get(replica.id, ())
+        else replace(replica, same_process=others.get(replica.id, ()))
+        for replica in replicas
     )
 
 

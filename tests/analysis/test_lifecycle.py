@@ -13,9 +13,9 @@ from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.flapping import Watch
 from dashboard.analysis.lifecycle import EndProof, recurrences, resumed
 from dashboard.documents.load import read_snapshot
-from dashboard.fleet.history import Sighting
+from dashboard.fleet.history import Extent, Sighting
 from dashboard.rules.catalogue import RULE_SET
-from dashboard.rules.findings import Extent, Finding, FindingLife, Inspection, OutcomeKind, Suppression
+from dashboard.rules.findings import Finding, FindingLife, Inspection, OutcomeKind, Suppression
 from dashboard.rules.policy import Policy
 from dashboard.store.packing import content_of
 from tests import builders, findings_builder

@@ -6,8 +6,9 @@ from typing import Any
 
 from dashboard.analysis.assembly import NO_LIVES, Fleet
 from dashboard.analysis.lifecycle import with_lives
+from dashboard.fleet.history import Rollout
 from dashboard.notify.alerts import Alert, alerts_of
-from dashboard.rules.findings import Finding, Rollout, Severity
+from dashboard.rules.findings import Finding, Severity
 from tests import builders, findings_builder
 from tests.builders import NOW
 

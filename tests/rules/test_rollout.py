@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from dashboard.compare.holders import Holders
 from dashboard.fleet import Replica, SettingValue, State
+from dashboard.fleet.history import Rollout
 from dashboard.fleet.pieces import plain
-from dashboard.rules.findings import Draft, Remedy, Rollout, Snippet
+from dashboard.rules.findings import Draft, Remedy, Snippet
 from dashboard.rules.rollout import STUCK_AFTER, TOGETHER, is_along, remedy_along, rollout_of
 from tests import builders
 

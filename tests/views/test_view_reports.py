@@ -8,7 +8,8 @@ from dashboard.analysis.assembly import inspected
 from dashboard.compare import MAJORITY, parse_reference
 from dashboard.compare.sharing import MOST_COHORTS
 from dashboard.fleet import Basis
-from dashboard.rules.findings import OutcomeKind, Rollout, Severity
+from dashboard.fleet.history import Rollout
+from dashboard.rules.findings import OutcomeKind, Severity
 from dashboard.views.blocks import Chart, DifferenceTable
 from dashboard.views.capacity import capacity_report
 from dashboard.views.compare import compare_report

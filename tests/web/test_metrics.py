@@ -17,17 +17,9 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.config import Options, load_options
 from dashboard.demo import default_fleet, in_thread, targets
 from dashboard.fleet import ReplicaState
-from dashboard.fleet.history import Sighting
+from dashboard.fleet.history import Rollout, Sighting
 from dashboard.fleet.pieces import plain
-from dashboard.rules.findings import (
-    Finding,
-    FindingLife,
-    FindingLives,
-    Inspection,
-    Remedy,
-    Rollout,
-    Severity,
-)
+from dashboard.rules.findings import Finding, FindingLife, FindingLives, Inspection, Remedy, Severity
 from dashboard.web.metrics import MAX_COHORTS, MAX_POOLS, NAME_ENDS, NEW_POOLS, OTHER_POOLS, FleetMetrics
 from tests.builders import alike, document, replica
 from tests.builders import fleet as fleet_of

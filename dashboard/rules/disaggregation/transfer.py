@@ -1,7 +1,4 @@
-"""PD-09, PD-11, PD-12, PD-14, PD-18 and PD-20 to PD-23: whether KV cache of prefill can be transferred to decode.
-
-Connectors' options repeat some facts of the pools, and both sides need some of them.
-"""
+"""PD-09, PD-11, PD-12, PD-14, PD-18 and PD-20 to PD-23: whether KV cache of prefill can be transferred to decode."""
 
 import json
 import re
@@ -331,17 +328,12 @@ def _partition_not_repeated(pair: PairSubject) -> Iterator[Draft]:
     if not known or not is_split:
         return
 
-    def read(settings: Mapping[str, Setting]) -> Any:
-        return any(name.startswith("prefill.") for each in connectors(settings) for name in each.options) or None
+    def read(settings: Mapping[str, Setting]) -> list[Any]:
+        is_given = any(name.startswith("prefill.") for each in connectors(settings) for name in each.options)
+        return [option(settings, STATED_PARTITION)] if is_given else []
 
-    concerned = {replica for side in pair.sides for replica, found in side.of_documents(read).items() if found}
-    texts = {
-        replica: option(side.settings(member), STATED_PARTITION)
-        for side in pair.sides
-        for member in side.members
-        if (replica := member.id) in concerned
-    }
-    wrong = group_by_native({replica: text for replica, text in texts.items() if _plain_text(text) not in known})
+    stated = {replica: own[0] for side in pair.sides for replica, own in side.of_documents(read).items() if own}
+    wrong = group_by_native({replica: text for replica, text in stated.items() if _plain_text(text) not in known})
     if wrong:
         yield from _contradiction(pair, STATED_PARTITION, wrong, PARTITION, pair.prefill, Severity.WARNING)
 

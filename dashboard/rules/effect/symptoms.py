@@ -10,9 +10,8 @@ from operator import attrgetter
 from statistics import median
 
 from dashboard.fleet import Replica
-from dashboard.fleet.history import UsualTraffic
+from dashboard.fleet.history import TrafficCoverage, UsualTraffic
 from dashboard.fleet.traffic import LEAST_REQUESTS, Traffic, summed
-from dashboard.rules.subject import TrafficCoverage
 
 OF_TRAFFIC = "traffic."  # beginning of the paths of evidence that vLLM counted
 HIT_RATE = "traffic.prefix_hit_rate"

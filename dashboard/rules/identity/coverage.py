@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from dashboard.fleet import Contradiction, FailureKind, Replica, ReplicaState, SettingValue, Source, State
 from dashboard.fleet.formatting import FAILURE_WORDS, SOURCE_WORDS, count, joined, middle_cut, one_line
+from dashboard.fleet.history import Rollout
 from dashboard.fleet.pieces import value
 from dashboard.rules import remedy
 from dashboard.rules.differences import pool_differences
-from dashboard.rules.findings import Draft, Evidence, Remedy, Rollout, Severity, Snippet
+from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import setting_piece, value_piece, write
 from dashboard.rules.subject import FleetSubject, PoolSubject, setting_value

@@ -14,7 +14,7 @@ from dashboard.analysis.changes.settings import document_changes
 from dashboard.capacity.sums import capacity_of
 from dashboard.fleet import ReplicaState, SettingChange
 from dashboard.fleet.grouping import grouped
-from dashboard.rules.findings import Extent
+from dashboard.fleet.history import Extent
 from dashboard.store.history.bodies import read_bodies, read_parts, recorded_replicas
 from dashboard.store.history.schema import finding_span, fleet_span, poll, replica, replica_span, watch
 from dashboard.store.history.timeline import read_settings

@@ -11,8 +11,8 @@ import pytest
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.events import Event, EventKind
 from dashboard.documents.load import read_snapshot
+from dashboard.fleet.history import Rollout
 from dashboard.rules.catalogue import RULE_SET
-from dashboard.rules.findings import Rollout
 from dashboard.rules.policy import Policy
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.packing import content_of
