@@ -11,32 +11,18 @@ from dashboard.analysis.lifecycle import parameters
 from dashboard.fleet import Replica
 from dashboard.fleet.history import Symptom
 from dashboard.fleet.traffic import Traffic
-from dashboard.rules.effect.symptoms import (
-    EXTERNAL,
-    HIT_RATE,
-    POOL_HIT_RATE,
-    PREEMPTIONS,
-    REQUESTS,
-    WAITING,
-    Numbers,
-    PoolTraffic,
-    busier,
-    fallen_hit_rate,
-    low_hit_rates,
-    without_external_hits,
-    without_requests,
-)
+from dashboard.rules.effect import symptoms
 from dashboard.rules.effect.traffic import YOUNG
 from dashboard.rules.policy import FleetData
 
 # What is measured, by which rule, and how.
-MEASURES: Mapping[str, tuple[str, Callable[..., Mapping[str, Numbers]]]] = {
-    HIT_RATE: ("EF-01", low_hit_rates),
-    REQUESTS: ("EF-02", without_requests),
-    PREEMPTIONS: ("EF-03", partial(busier, name="preemptions")),
-    WAITING: ("EF-03", partial(busier, name="waiting")),
-    POOL_HIT_RATE: ("EF-04", fallen_hit_rate),
-    EXTERNAL: ("EF-05", without_external_hits),
+MEASURES: Mapping[str, tuple[str, Callable[..., Mapping[str, symptoms.Numbers]]]] = {
+    symptoms.HIT_RATE: ("EF-01", symptoms.low_hit_rates),
+    symptoms.REQUESTS: ("EF-02", symptoms.without_requests),
+    symptoms.PREEMPTIONS: ("EF-03", partial(symptoms.busier, name="preemptions")),
+    symptoms.WAITING: ("EF-03", partial(symptoms.busier, name="waiting")),
+    symptoms.POOL_HIT_RATE: ("EF-04", symptoms.fallen_hit_rate),
+    symptoms.EXTERNAL: ("EF-05", symptoms.without_external_hits),
 }
 # A poll asks its replicas one after the other, and their clocks differ: a restart may be this much before its end.
 CLOCK_DIFFERENCE = timedelta(minutes=1)
@@ -86,7 +72,7 @@ class SymptomWatch:
     def _add_traffic(self, read: FleetData, at: datetime) -> None:
         members = by_pool(read.replicas)
         pools = {
-            name: PoolTraffic(own, read.traffic, read.traffic_window, read.usual.get(name))
+            name: symptoms.PoolTraffic(own, read.traffic, read.traffic_window, read.usual.get(name))
             for name, own in members.items()
         }
         whole = {name for name, each in pools.items() if each.engines}.union(*(each.engines for each in pools.values()))
@@ -113,7 +99,7 @@ def with_symptoms(read: Fleet, at: datetime) -> Fleet:
 
 
 def _symptoms(
-    read: FleetData, pools: Mapping[str, PoolTraffic], at: datetime
+    read: FleetData, pools: Mapping[str, symptoms.PoolTraffic], at: datetime
 ) -> Iterator[tuple[tuple[str, str], Symptom]]:
     """Yield what this window shows, by measure and replica."""
     for measure, (rule, numbers) in MEASURES.items():

@@ -15,16 +15,9 @@ from dashboard.fleet import Role
 from dashboard.fleet.formatting import MOST, SOME, count, natural, shortlist
 from dashboard.render.tabular import setting_object, to_table_csv
 from dashboard.render.terminal import to_terminal
+from dashboard.views import setting
 from dashboard.views.blocks import View
 from dashboard.views.context import context_of
-from dashboard.views.setting import (
-    ALIKE,
-    SettingFilter,
-    pool_values,
-    setting_report,
-    similar_settings,
-    values_data,
-)
 from dashboard.views.settings import setting_values, settings_report
 from dashboard.vllm.field_reference import known_paths
 
@@ -62,35 +55,35 @@ def settings(
     fleet, _ = fleet_of(snapshot, options_of(config, target, snapshot=snapshot, prometheus=prometheus))
     if not fleet.replicas:
         wrong("no targets")
-    if pool is not None and not any(pool_values(fleet, path, SettingFilter(pool=pool))):
+    if pool is not None and not any(setting.pool_values(fleet, path, setting.SettingFilter(pool=pool))):
         no_such_pool(pool, (each.name for each in fleet.pools), unknown="--pool: no pool matches")
     versions = {each.version for each in fleet.replicas if each.version}
     if version is not None and version not in versions:
         there_are = shortlist(sorted(versions, key=natural), MOST) or "none"
         wrong(f"--version: no replica has vLLM {version}; there are {there_are}")
-    choice = SettingFilter(pool=pool, version=version, role=role, label=label)
+    choice = setting.SettingFilter(pool=pool, version=version, role=role, label=label)
     every = {*known_paths(), *(each for document in fleet.documents.values() for each in document.settings)}
     inside = sorted(each for each in every if each.startswith(f"{path}."))
-    if not inside and (similar := similar_settings(fleet, path)) is not None:
+    if not inside and (similar := setting.similar_settings(fleet, path)) is not None:
         known = f"; similar: {shortlist(similar, SOME)}" if similar else ""
         wrong(f"{path}: no replica and no vLLM version has this setting{known}")
     if output == "table":
-        view = _section_view(fleet, path, choice) if inside else setting_report(fleet, path, choice)
+        view = _section_view(fleet, path, choice) if inside else setting.setting_report(fleet, path, choice)
         put(to_terminal(view, width=width(), colour=is_terminal()))
         return
-    found = {each: tuple(pool_values(fleet, each, choice)) for each in inside or [path]}
+    found = {each: tuple(setting.pool_values(fleet, each, choice)) for each in inside or [path]}
     if inside:  # of a section only what is reported
         found = {each: values for each, values in found.items() if any(value.is_reported for value in values)}
     if output == "json":
         texts = [setting_object(each, values) for each, values in found.items()]
         put(f"{json.dumps(texts if inside else texts[0], indent=2, ensure_ascii=False)}\n")
     else:
-        rows = [row for each, values in found.items() for row in values_data(each, values).rows]
+        rows = [row for each, values in found.items() for row in setting.values_data(each, values).rows]
         context = context_of(fleet, filters=[("path", path), *choice.chosen])
-        put(to_table_csv(replace(values_data(path, ()), rows=tuple(rows)), context))
+        put(to_table_csv(replace(setting.values_data(path, ()), rows=tuple(rows)), context))
 
 
-def _section_view(fleet: Fleet, section: str, choice: SettingFilter) -> View:
+def _section_view(fleet: Fleet, section: str, choice: setting.SettingFilter) -> View:
     """Return the settings of a section that replicas report; a section that is off is one setting that is null."""
     rows = setting_values(fleet, choice)
     paths = rows["path"]
@@ -120,6 +113,6 @@ def _refuse_misspelled(path: str) -> None:
         return
     sections = {each.partition(".")[0] for each in known if not dot}
     by_name = {each.rpartition(".")[2]: each for each in (*known, *sections) if each.startswith(f"{section}{dot}")}
-    alike = [by_name[each] for each in get_close_matches(name, by_name, SOME, ALIKE)]
+    alike = [by_name[each] for each in get_close_matches(name, by_name, SOME, setting.ALIKE)]
     if similar := alike or sorted(each for each in known if each.endswith(f".{name}")):
         wrong(f"{path}: no vLLM version has this setting; similar: {shortlist(similar, SOME)}")

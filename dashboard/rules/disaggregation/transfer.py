@@ -12,17 +12,8 @@ from dashboard.compare.prefix import CACHING_PATH
 from dashboard.fleet import Role, Setting, SettingValue, State
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Text, join_texts, value
-from dashboard.rules import remedy
+from dashboard.rules import differences, remedy
 from dashboard.rules.connector_options import CONNECTOR, EXTRA, SECTION, connectors, option, reports_options
-from dashboard.rules.differences import (
-    are_unequal,
-    extended,
-    pair_difference,
-    pair_differences,
-    pool_differences,
-    two_sided,
-    value_evidence,
-)
 from dashboard.rules.disaggregation.handshake import HISTORY, NIXL, NixlFact, has_group, has_nixl, holds, reports_nixl
 from dashboard.rules.domain import OFFLOADING, tiers_of
 from dashboard.rules.findings import Confidence, Draft, Evidence, Remedy, Severity, Snippet, UnevaluatedReplicas
@@ -67,11 +58,11 @@ def prefill_decode_connector_differs(pair: PairSubject) -> Iterator[Draft]:
     if pair.is_ignored(CONNECTOR) or not any(each for side in protocols for each in side):
         return
     if any(one.isdisjoint(other) for one in protocols[0] for other in protocols[1]):
-        draft = pair_difference(pair, CONNECTOR, sides)
+        draft = differences.pair_difference(pair, CONNECTOR, sides)
         wanted = next((name for each in sides[1] for name in _names(each)), None)
         sentence = "Use a common connector in both pools and restart the changed replicas."
         how = remedy.set_to([(CONNECTOR, setting_value(wanted))], sentence)
-        yield replace(draft, text=extended(draft.text, "; none in common."), remedy=how)
+        yield replace(draft, text=differences.extended(draft.text, "; none in common."), remedy=how)
 
 
 def _shared_connectors(settings: Mapping[str, Setting]) -> SettingValue | None:
@@ -108,8 +99,8 @@ def prefill_decode_parallel_sizes_clash(pair: PairSubject) -> Iterator[Draft | U
     is_mamba_unequal = has_group(pair, "mamba") and any(ours != theirs for ours, theirs in _sizes(pair, DCP))
     context = _undivided(pair, DCP) or ("a model with Mamba layers needs equal sizes" if is_mamba_unequal else "")
     for path, reason in ((TP, tensor), (DCP, context)):
-        for draft in pair_differences(pair, [path] if reason else []):
-            yield replace(draft, text=extended(draft.text, f"; {reason}."), confidence=Confidence.DERIVED)
+        for draft in differences.pair_differences(pair, [path] if reason else []):
+            yield replace(draft, text=differences.extended(draft.text, f"; {reason}."), confidence=Confidence.DERIVED)
 
 
 def _sizes(pair: PairSubject, path: str) -> Iterator[tuple[int, int]]:
@@ -156,9 +147,9 @@ def prefill_decode_block_size_differs(pair: PairSubject) -> Iterator[Draft]:
 
     NIXL can copy blocks into larger ones, but not in every configuration: where it cannot, the finding is critical.
     """
-    for draft in pair_differences(pair, [BLOCK_SIZE]):
+    for draft in differences.pair_differences(pair, [BLOCK_SIZE]):
         if reason := _refusal(pair):
-            text = extended(draft.text, f"; {reason}.")
+            text = differences.extended(draft.text, f"; {reason}.")
             yield replace(draft, text=text, severity=Severity.CRITICAL, confidence=Confidence.DERIVED)
         else:
             yield draft
@@ -189,11 +180,11 @@ def prefill_decode_kv_cache_groups_differ(pair: PairSubject) -> Iterator[Draft]:
     has_other_rule = any(_differ(pair, path) for path in OTHER_RULES)
     is_split = any(each.value not in ("1", "null") for side in pair.sides for each in side.values(PP))
     sides = [_groups(side) for side in pair.sides]
-    if has_other_rule or is_split or not are_unequal(sides):
+    if has_other_rule or is_split or not differences.are_unequal(sides):
         return
     prefill, decode = map(_groups_text, sides)
     yield replace(
-        pair_difference(pair, GROUPS, sides),
+        differences.pair_difference(pair, GROUPS, sides),
         text=write("KV cache groups differ: ", prefill, " on prefill and ", decode, " on decode."),
         remedy=remedy.set_to(
             [(path, next(iter(pair.decode.values(path)))) for path in CAUSES if _differ(pair, path)],
@@ -204,7 +195,7 @@ def prefill_decode_kv_cache_groups_differ(pair: PairSubject) -> Iterator[Draft]:
 
 
 def _differ(pair: PairSubject, path: str) -> bool:
-    return are_unequal([side.values(path) for side in pair.sides])
+    return differences.are_unequal([side.values(path) for side in pair.sides])
 
 
 def _groups(side: PoolSubject) -> Holders:
@@ -228,10 +219,10 @@ def prefill_decode_lengths_differ(pair: PairSubject) -> Iterator[Draft]:
     """Prefill and decode accept requests of different lengths."""
     sizes = list(_sizes(pair, LENGTH))
     if any(ours > theirs for ours, theirs in sizes):
-        yield from pair_differences(pair, [LENGTH])
+        yield from differences.pair_differences(pair, [LENGTH])
     elif any(ours < theirs for ours, theirs in sizes) and not pair.is_ignored(LENGTH):
         sides = [side.values(LENGTH) for side in (pair.decode, pair.prefill)]
-        yield two_sided(LENGTH, sides, pair.pools[::-1], ("decode", "prefill"))
+        yield differences.two_sided(LENGTH, sides, pair.pools[::-1], ("decode", "prefill"))
 
 
 @rule("PD-20", needs=("engines",), least=1)
@@ -313,7 +304,7 @@ def _contradiction(
     yield Draft(
         replicas,
         write(options, "; ", setting_piece(path), " of ", value(pool.name), " is ", values_text(known, path), "."),
-        (*value_evidence(stated, wrong), *reference),
+        (*differences.value_evidence(stated, wrong), *reference),
         remedy.set_to([(stated, next(iter(known)))], REPEAT),
         severity=severity,
     )
@@ -357,7 +348,7 @@ def prefill_decode_cross_layer_blocks_differ(pair: PairSubject) -> Iterator[Draf
     path = f"{EXTRA}.{CROSS_LAYERS}"
     known = [side.of_documents(_combines_layers) for side in pair.sides]
     sides = [group_by_native({replica: each for replica, each in own.items() if each is not None}) for own in known]
-    for draft in pair_differences(pair, {path: sides}):
+    for draft in differences.pair_differences(pair, {path: sides}):
         if is_hashed is None:
             ids = tuple(each.id for each in pair.all_replicas)
             yield UnevaluatedReplicas(ids, "Whether NIXL of these vLLM versions compares it is unknown.")
@@ -393,5 +384,7 @@ def transfer_lease_differs(pool: PoolSubject) -> Iterator[Draft | UnevaluatedRep
         yield UnevaluatedReplicas(unknown, "Which of both these vLLM versions use is unknown." if is_all else "")
     leasing = nixl.only({replica for replica, answer in leases.items() if answer})
     lengths = option_values(leasing, [LEASE], lambda own, _: DEFAULT_LEASE if own.state is State.NULL else own)
-    yield from pool_differences(leasing, lengths)
-    yield from pool_differences(nixl.only({each for each, answer in leases.items() if answer is False}), (TIMEOUT,))
+    yield from differences.pool_differences(leasing, lengths)
+    yield from differences.pool_differences(
+        nixl.only({each for each, answer in leases.items() if answer is False}), (TIMEOUT,)
+    )

@@ -28,16 +28,8 @@ from dashboard.fleet import Document, SettingValue, State
 from dashboard.fleet.formatting import count
 from dashboard.fleet.times import EPOCH, MICROSECOND
 from dashboard.rules.findings import Severity
+from dashboard.store.history import schema
 from dashboard.store.history.bodies import read_bodies, read_members, read_parts
-from dashboard.store.history.schema import (
-    chunks,
-    cohort_span,
-    document_span,
-    finding_span,
-    fleet_span,
-    replica,
-    replica_span,
-)
 
 # PostgreSQL takes no parameters in what a query groups by.
 NOTHING: ColumnElement[str] = literal_column("''")
@@ -52,23 +44,23 @@ SqlCondition = ColumnElement[bool]
 
 def read_cohorts(connection: Connection, period: Period, pool: str | None) -> list[TimelineGroup]:
     """Return the cohorts of all pools or of one; the key of a group is a document."""
-    c = cohort_span.c
+    c = schema.cohort_span.c
     wanted = [c.pool == pool] if pool is not None else []
-    return _groups(connection, cohort_span, period, (c.pool, c.document, c.version), c.replicas, wanted)
+    return _groups(connection, schema.cohort_span, period, (c.pool, c.document, c.version), c.replicas, wanted)
 
 
 def read_documents(connection: Connection, period: Period, pool: str | None) -> list[TimelineGroup]:
     """Return how many replicas of all pools, or of one, had which document."""
-    c = replica_span.c
+    c = schema.replica_span.c
     wanted: list[SqlCondition] = [c.document.is_not(None), c.pool.is_not(None)]
     wanted += [c.pool == pool] if pool is not None else []
-    return _groups(connection, replica_span, period, (c.pool, c.document, c.version), ONE, wanted)
+    return _groups(connection, schema.replica_span, period, (c.pool, c.document, c.version), ONE, wanted)
 
 
 def read_replica(connection: Connection, period: Period, address: str) -> list[TimelineGroup]:
     """Return state, version and document of a replica over time: the pool of a group is what its key is."""
-    ids = connection.scalars(select(replica.c.id).where(replica.c.address == address)).all()
-    c = replica_span.c
+    ids = connection.scalars(select(schema.replica.c.id).where(schema.replica.c.address == address)).all()
+    c = schema.replica_span.c
     found = []
     for name, column in ((STATE, c.state), (VERSION, c.version), (DOCUMENT, c.document)):
         names: list[ColumnElement[Any]] = [
@@ -76,7 +68,9 @@ def read_replica(connection: Connection, period: Period, address: str) -> list[T
             column,
             c.version if name == DOCUMENT else NOTHING,
         ]
-        found += _groups(connection, replica_span, period, names, ONE, [c.replica_id.in_(ids), column.is_not(None)])
+        found += _groups(
+            connection, schema.replica_span, period, names, ONE, [c.replica_id.in_(ids), column.is_not(None)]
+        )
     return found
 
 
@@ -84,7 +78,7 @@ def read_restarts(
     connection: Connection, period: Period, pool: str | None = None, address: str | None = None
 ) -> Iterator[TimelineMark]:
     """Yield restarts, those of a pool in one column together: a replica reports another start than before."""
-    c = replica_span.c
+    c = schema.replica_span.c
     before = func.lag(c.started_at).over(partition_by=c.replica_id, order_by=c.from_at).label("before")
     spans = select(c.replica_id, c.name, c.pool, c.from_at, c.started_at, before).where(
         c.started_at.is_not(None), c.from_at <= period.until, or_(c.to_at.is_(None), c.to_at > period.since)
@@ -92,7 +86,7 @@ def read_restarts(
     if pool is not None:
         spans = spans.where(c.pool == pool)
     if address is not None:
-        spans = spans.where(c.replica_id.in_(select(replica.c.id).where(replica.c.address == address)))
+        spans = spans.where(c.replica_id.in_(select(schema.replica.c.id).where(schema.replica.c.address == address)))
     each = spans.subquery().c
     names = [func.coalesce(each.pool, NOTHING).label("pool")]
     query = _by_column(period, names, each.from_at, func.min(each.name).label("name"))
@@ -107,10 +101,10 @@ def read_findings(connection: Connection, period: Period, pool: str | None) -> I
     Those of a subject and column are one. Those that the recording began with, and those of another rule set, have no
     beginning; suppressed ones no mark.
     """
-    c = finding_span.c
+    c = schema.finding_span.c
     counted = and_(c.severity.in_((MarkKind.CRITICAL, MarkKind.WARNING)), c.suppressed.is_(False))
     began = and_(c.from_at > period.since, c.from_at <= period.until, c.from_at == c.since, c.absent_at.is_not(None))
-    later, earlier = finding_span.alias(), finding_span.alias()
+    later, earlier = schema.finding_span.alias(), schema.finding_span.alias()
     goes_on = exists().where(later.c.fingerprint == c.fingerprint, later.c.from_at == c.to_at)
     ended = and_(c.to_at > period.since, c.to_at <= period.until, ~goes_on)
     then = earlier.c
@@ -149,11 +143,11 @@ def read_settings(
     connection: Connection, until: datetime, documents: Sequence[str], path: str | None = None
 ) -> Mapping[str, Document]:
     """Return documents without secrets, those that the history has, with all settings or with one of them."""
-    last = select(fleet_span.c.body).order_by(fleet_span.c.from_at.desc()).limit(1)
+    last = select(schema.fleet_span.c.body).order_by(schema.fleet_span.c.from_at.desc()).limit(1)
     shell = read_bodies(connection, connection.scalars(last).all())
     bodies: dict[str, int] = {}
-    c = document_span.c
-    for some in chunks(documents):
+    c = schema.document_span.c
+    for some in schema.chunks(documents):
         rows = connection.execute(select(c.document, c.body).where(c.document.in_(some)).order_by(c.from_at))
         bodies |= {row.document: row.body for row in rows}
     if path is None:
@@ -176,7 +170,7 @@ def contradicts(connection: Connection, document: str, other: str) -> bool:
 
 
 def _settings(connection: Connection, document: str) -> dict[str, Any]:
-    query = select(document_span.c.body).where(document_span.c.document == document).limit(1)
+    query = select(schema.document_span.c.body).where(schema.document_span.c.document == document).limit(1)
     bodies = read_bodies(connection, connection.scalars(query).all())
     settings: dict[str, Any] = from_json(next(iter(bodies.values()), b"{}"))
     return settings
