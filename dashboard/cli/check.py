@@ -1,6 +1,5 @@
 """The command `check`: the rules evaluated on a fleet, for CI."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,8 @@ from dashboard.analysis.changes.comparison import spread_findings
 from dashboard.cli import fleets
 from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, TrafficOption, options_of, polled
 from dashboard.cli.terminal import WRONG_USAGE, fail, is_terminal, put, say, width, wrong
-from dashboard.config import DEFAULT_FILE, FILE_VARIABLE, Options, policy_of
+from dashboard.config import Options, policy_of
+from dashboard.config.baselines import relative_name
 from dashboard.fleet import Baseline
 from dashboard.fleet.formatting import count, iso
 from dashboard.render.export import CheckFormat, written_check
@@ -106,7 +106,7 @@ def check(
             verdict,
             level,
             at=service.utc_now(),
-            options=_options_path(config),
+            options=relative_name(options.path, Path.cwd()),
             width=width(),
             colour=is_terminal(),
             is_brief=brief,
@@ -178,9 +178,3 @@ def _hints(fleet: Fleet, given: Sequence[Baseline]) -> list[str]:
     """Return the notes about the given baselines, such as misspelled settings; the output has them too."""
     files = [f" in {shown_part(each.file)}:" for each in given]
     return [note for note in fleet.inspection.notes if any(file in note for file in files)]
-
-
-def _options_path(config: Path | None) -> str:
-    """Return the path of the options relative to this folder, else the file's name alone."""
-    file = (config or Path(os.environ.get(FILE_VARIABLE) or DEFAULT_FILE)).absolute()
-    return file.relative_to(Path.cwd()).as_posix() if file.is_relative_to(Path.cwd()) else file.name

@@ -189,7 +189,7 @@ def load_baselines(named: Iterable[tuple[str, str]], folder: Path) -> tuple[Base
         except OSError as error:
             mistakes.append(f"{path}: {error.strerror}; name a baseline file")
             continue
-        baseline, wrong = read_baseline(raw, _relative_name(path, folder))
+        baseline, wrong = read_baseline(raw, relative_name(path, folder))
         mistakes += [f"{path}:{line}: {text}" for line, text in wrong]
         if baseline is None:
             continue
@@ -223,7 +223,7 @@ def _second(baseline: Baseline, earlier: Baseline) -> str:
     return f"{baseline.pool} already has a baseline in {earlier.file}; keep one"
 
 
-def _relative_name(path: Path, folder: Path) -> str:
+def relative_name(path: Path, folder: Path) -> str:
     """Return a file's path from a folder, else its name; never an absolute path."""
     whole, above = path.absolute(), folder.absolute()
     return whole.relative_to(above).as_posix() if whole.is_relative_to(above) else path.name

@@ -41,8 +41,8 @@ def pool_differences(
 
     `paths` may have values that are already grouped. `severity` replaces that of the rule.
     """
-    grouped = paths if isinstance(paths, Mapping) else {path: pool.values(path, meaning) for path in paths}
-    compared = {path: holders for path, holders in grouped.items() if not pool.is_ignored(path)}
+    values = paths if isinstance(paths, Mapping) else {path: pool.values(path, meaning) for path in paths}
+    compared = {path: holders for path, holders in values.items() if not pool.is_ignored(path)}
     return (replace(each, severity=severity) for each in differences(compared, consequence))
 
 
@@ -171,7 +171,7 @@ def pair_differences(
     `paths` may have values of both sides that are already grouped.
     """
     if not isinstance(paths, Mapping):
-        paths = {path: [side.values(path, meaning) for side in pair.sides] for path in paths}
+        paths = {path: [side.values(path, meaning) for side in pair.subjects] for path in paths}
     for path, sides in paths.items():
         if not pair.is_ignored(path) and are_unequal(sides):
             yield pair_difference(pair, path, sides)

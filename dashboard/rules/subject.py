@@ -376,16 +376,12 @@ class PairSubject(FleetSubject):
     def decode(self) -> PoolSubject:
         return self.subjects[1]
 
-    @property
-    def sides(self) -> tuple[PoolSubject, ...]:
-        return self.subjects
-
     def is_ignored(self, path: str) -> bool:
         return self.prefill.is_ignored(path)
 
     def reporting(self, need: str) -> int:
         """Count the members that report a need; 0 unless both sides have one."""
-        numbers = [side.reporting(need) for side in self.sides]
+        numbers = [side.reporting(need) for side in self.subjects]
         return sum(numbers) if all(numbers) else 0
 
 

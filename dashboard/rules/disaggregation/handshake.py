@@ -102,7 +102,7 @@ def reports_nixl(pair: PairSubject) -> bool:
 
 
 def _names(pair: PairSubject) -> set[str]:
-    return {each.name for side in pair.sides for found in side.connectors.values() for each in found}
+    return {each.name for side in pair.subjects for found in side.connectors.values() for each in found}
 
 
 def warn_unless_compared(fact: NixlFact, pair: PairSubject, drafts: Iterable[Draft]) -> Iterator[Draft]:
@@ -110,7 +110,7 @@ def warn_unless_compared(fact: NixlFact, pair: PairSubject, drafts: Iterable[Dra
 
     Where the versions are unknown, the findings are assumed.
     """
-    is_compared = holds(fact, *pair.sides) if has_nixl(pair) else False
+    is_compared = holds(fact, *pair.subjects) if has_nixl(pair) else False
     for draft in drafts:
         if is_compared is None:
             yield replace(draft, assumptions=(*draft.assumptions, ASSUMED_COMPARED))
@@ -120,7 +120,7 @@ def warn_unless_compared(fact: NixlFact, pair: PairSubject, drafts: Iterable[Dra
 
 def has_group(pair: PairSubject, kind: str) -> bool:
     """Return whether a replica of either side has a KV cache group of a kind: `mla`, `mamba`."""
-    members = (member for side in pair.sides for member in side.members)
+    members = (member for side in pair.subjects for member in side.members)
     return any(kind in group.spec_type.lower() for member in members for group in member.kv_cache_groups)
 
 
@@ -130,7 +130,7 @@ def prefill_decode_model_path_differs(pair: PairSubject) -> Iterator[Draft]:
 
     The whole text of `--model` is compared.
     """
-    sides = [group_by_native(side.identity(MODEL)) for side in pair.sides]
+    sides = [group_by_native(side.identity(MODEL)) for side in pair.subjects]
     yield from warn_unless_compared(NixlFact.HASHES_CONFIG, pair, pair_differences(pair, {MODEL: sides}))
 
 
@@ -140,11 +140,11 @@ def prefill_decode_kv_cache_dtype_differs(pair: PairSubject) -> Iterator[Draft]:
 
     With NIXL the option is compared as written: `auto` differs from `bfloat16`, even where both mean the same.
     """
-    is_hashed = holds(NixlFact.HASHES_CONFIG, *pair.sides) if has_nixl(pair) else False
+    is_hashed = holds(NixlFact.HASHES_CONFIG, *pair.subjects) if has_nixl(pair) else False
     if is_hashed is False:
         yield from pair_differences(pair, [CACHE_DTYPE], resolved_kv_dtype)
         return
-    is_same = len({each for side in pair.sides for each in side.values(CACHE_DTYPE, resolved_kv_dtype)}) == 1
+    is_same = len({each for side in pair.subjects for each in side.values(CACHE_DTYPE, resolved_kv_dtype)}) == 1
     for draft in pair_differences(pair, [CACHE_DTYPE]):
         if is_same and is_hashed is None:
             yield replace(draft, assumptions=(ASSUMED_COMPARED,))
@@ -158,7 +158,9 @@ def prefill_decode_attention_backend_differs(pair: PairSubject) -> Iterator[Draf
 
     No replica reports a backend that vLLM chose. Where neither side sets one, their GPU generations are compared.
     """
-    backends = {path: [_configured(side.values(path)) for side in pair.sides] for path in (BACKEND, BACKEND_VARIABLE)}
+    backends = {
+        path: [_configured(side.values(path)) for side in pair.subjects] for path in (BACKEND, BACKEND_VARIABLE)
+    }
     yield from warn_unless_compared(NixlFact.COMPARES_BACKEND, pair, pair_differences(pair, backends))
     if not any(any(sides) for sides in backends.values()):
         yield from _different_generations(pair)
@@ -171,19 +173,19 @@ def _configured(holders: Holders) -> Holders:
 
 def _different_generations(pair: PairSubject) -> Iterator[Draft]:
     """Warn where the GPUs of both sides are of different generations, by which vLLM chooses."""
-    sides = [_gpus(side) for side in pair.sides]
+    sides = [_gpus(side) for side in pair.subjects]
     generations = [{generation for generation, _ in gpus} for gpus in sides]
     if not all(sides) or not generations[0].isdisjoint(generations[1]):
         return
     prefill, decode = (joined(sorted({name for _, name in gpus})) for gpus in sides)
     evidence = (
         Evidence("devices", canonical_text(gpu[1]), State.REPORTED, tuple(sorted(ids)), side.name, side is pair.decode)
-        for side, gpus in zip(pair.sides, sides, strict=True)
+        for side, gpus in zip(pair.subjects, sides, strict=True)
         for gpu, ids in sorted(gpus.items())
     )
     gpus = write(value(prefill), " on prefill, ", value(decode), " on decode")
     yield Draft(
-        tuple(sorted(each.id for side in pair.sides for each in side.members)),
+        tuple(sorted(each.id for side in pair.subjects for each in side.members)),
         write(setting_piece(BACKEND), " is unset; vLLM chooses by GPU: ", gpus, "."),
         tuple(evidence),
         Remedy("Set one attention backend that runs on both and restart the changed replicas.", (ONE_BACKEND,)),
@@ -208,7 +210,7 @@ def prefill_decode_speculation_differs(pair: PairSubject) -> Iterator[Draft]:
 
     Methods that use the prompt alone (ngram, suffix) transfer no state: a difference between them is info.
     """
-    values = (each.value for side in pair.sides for each in side.values(METHOD))
+    values = (each.value for side in pair.subjects for each in side.values(METHOD))
     methods = {json.loads(text) for text in values if text.startswith('"')}
     drafts = list(pair_differences(pair, [METHOD]))
     if methods.isdisjoint(HIDDEN_STATE):
@@ -236,10 +238,10 @@ def prefill_decode_layout_differs(pair: PairSubject) -> Iterator[Draft]:
     """
     if has_group(pair, "mla"):
         return
-    resolved = [side.conclude(_resolved_layout) for side in pair.sides]
+    resolved = [side.conclude(_resolved_layout) for side in pair.subjects]
     is_resolved = all(resolved)
     path = LAYOUT if is_resolved else LAYOUT_VARIABLE
-    sides = resolved if is_resolved else [side.conclude(_requested_layout) for side in pair.sides]
+    sides = resolved if is_resolved else [side.conclude(_requested_layout) for side in pair.subjects]
     permutes = [each.value == "true" for each in pair.decode.values(PERMUTE)]
     if set(sides[0]) == {HND} and set(sides[1]) <= {HND, NHD} and permutes and all(permutes):
         return

@@ -53,7 +53,7 @@ def prefill_decode_connector_differs(pair: PairSubject) -> Iterator[Draft]:
     The connectors inside a MultiConnector are compared one by one. `NixlConnector` equals `NixlPullConnector`; push and
     pull are two protocols.
     """
-    sides = [side.conclude(_shared_connectors) for side in pair.sides]
+    sides = [side.conclude(_shared_connectors) for side in pair.subjects]
     protocols = [[frozenset(PULL.get(name, name) for name in _names(each)) for each in side] for side in sides]
     if pair.is_ignored(CONNECTOR) or not any(each for side in protocols for each in side):
         return
@@ -105,7 +105,7 @@ def prefill_decode_parallel_sizes_clash(pair: PairSubject) -> Iterator[Draft | U
 
 def _sizes(pair: PairSubject, path: str) -> Iterator[tuple[int, int]]:
     """Yield each size of prefill with each of decode."""
-    known = [[json.loads(each.value) for each in side.values(path)] for side in pair.sides]
+    known = [[json.loads(each.value) for each in side.values(path)] for side in pair.subjects]
     prefill, decode = ([size for size in sizes if is_size(size)] for sizes in known)
     yield from ((ours, theirs) for ours in prefill for theirs in decode)
 
@@ -161,7 +161,7 @@ def _refusal(pair: PairSubject) -> str:
         return "only NIXL supports different sizes"
     if any(theirs % ours for ours, theirs in _sizes(pair, BLOCK_SIZE)):
         return "decode's is not a multiple of prefill's"
-    if any('"cpu"' in each.value for side in pair.sides for each in side.values(BUFFER)):
+    if any('"cpu"' in each.value for side in pair.subjects for each in side.values(BUFFER)):
         return "a buffer in CPU memory needs equal sizes"
     if any(ours > theirs for ours, theirs in _sizes(pair, TP)) and not has_group(pair, "mla"):
         return "more tensor parallel ranks on prefill than on decode need equal sizes"
@@ -178,8 +178,8 @@ def prefill_decode_kv_cache_groups_differ(pair: PairSubject) -> Iterator[Draft]:
     number of GPUs.
     """
     has_other_rule = any(_differ(pair, path) for path in OTHER_RULES)
-    is_split = any(each.value not in ("1", "null") for side in pair.sides for each in side.values(PP))
-    sides = [_groups(side) for side in pair.sides]
+    is_split = any(each.value not in ("1", "null") for side in pair.subjects for each in side.values(PP))
+    sides = [_groups(side) for side in pair.subjects]
     if has_other_rule or is_split or not differences.are_unequal(sides):
         return
     prefill, decode = map(_groups_text, sides)
@@ -195,7 +195,7 @@ def prefill_decode_kv_cache_groups_differ(pair: PairSubject) -> Iterator[Draft]:
 
 
 def _differ(pair: PairSubject, path: str) -> bool:
-    return differences.are_unequal([side.values(path) for side in pair.sides])
+    return differences.are_unequal([side.values(path) for side in pair.subjects])
 
 
 def _groups(side: PoolSubject) -> Holders:
@@ -271,7 +271,7 @@ def connector_options_contradict_pools(pair: PairSubject) -> Iterator[Draft]:
     `tp_size`, `dp_size` and `pp_size` with what the pool of that role reports. A difference in
     `prefill.pp_layer_partition` is a warning.
     """
-    for role, pool in zip((Role.PREFILL, Role.DECODE), pair.sides, strict=True):
+    for role, pool in zip((Role.PREFILL, Role.DECODE), pair.subjects, strict=True):
         for name, path in REPEATED.items():
             known = pool.values(path)
             wrong = {each: ids for each, ids in _stated(pair, f"{role}.{name}").items() if each not in known}
@@ -287,7 +287,7 @@ def _stated(pair: PairSubject, name: str) -> Holders:
         found = option(settings, name)
         return int(found) if isinstance(found, str) and NUMBER.fullmatch(found) else found
 
-    known = {replica: each for side in pair.sides for replica, each in side.of_documents(read).items()}
+    known = {replica: each for side in pair.subjects for replica, each in side.of_documents(read).items()}
     return group_by_native({replica: each for replica, each in known.items() if each is not None})
 
 
@@ -323,7 +323,7 @@ def _partition_not_repeated(pair: PairSubject) -> Iterator[Draft]:
         is_given = any(name.startswith("prefill.") for each in connectors(settings) for name in each.options)
         return [option(settings, STATED_PARTITION)] if is_given else []
 
-    stated = {replica: own[0] for side in pair.sides for replica, own in side.of_documents(read).items() if own}
+    stated = {replica: own[0] for side in pair.subjects for replica, own in side.of_documents(read).items() if own}
     wrong = group_by_native({replica: text for replica, text in stated.items() if _plain_text(text) not in known})
     if wrong:
         yield from _contradiction(pair, STATED_PARTITION, wrong, PARTITION, pair.prefill, Severity.WARNING)
@@ -342,11 +342,11 @@ def prefill_decode_cross_layer_blocks_differ(pair: PairSubject) -> Iterator[Draf
     NIXL's option `enable_cross_layers_blocks` has no effect inside a MultiConnector with a connector that needs a block
     per layer.
     """
-    is_hashed = holds(NixlFact.HASHES_CROSS_LAYERS, *pair.sides)
+    is_hashed = holds(NixlFact.HASHES_CROSS_LAYERS, *pair.subjects)
     if not reports_nixl(pair) or is_hashed is False or has_group(pair, "mamba"):
         return
     path = f"{EXTRA}.{CROSS_LAYERS}"
-    known = [side.of_documents(_combines_layers) for side in pair.sides]
+    known = [side.of_documents(_combines_layers) for side in pair.subjects]
     sides = [group_by_native({replica: each for replica, each in own.items() if each is not None}) for own in known]
     for draft in differences.pair_differences(pair, {path: sides}):
         if is_hashed is None:

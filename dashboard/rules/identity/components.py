@@ -54,8 +54,8 @@ def prefill_decode_component_version_differs(pair: PairSubject) -> Iterator[Draf
 
     Compared is what a connector of either side loads. The dashboard's provider reports the versions, from schema 1.3.
     """
-    loaded = [path for path in COMPONENTS if any(_is_loaded(side, path) for side in pair.sides)]
-    compared = {path: [_installed(side, path) for side in pair.sides] for path in loaded}
+    loaded = [path for path in COMPONENTS if any(_is_loaded(side, path) for side in pair.subjects)]
+    compared = {path: [_installed(side, path) for side in pair.subjects] for path in loaded}
     yield from _with_one_remedy(pair_differences(pair, compared))
 
 
