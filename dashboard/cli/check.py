@@ -87,16 +87,16 @@ def check(
     if brief and output != "table":
         wrong(f"--brief cannot be combined with --format {output}")
     options = options_of(config, target, snapshot=snapshot, prometheus=prometheus, traffic=traffic)
-    source = fleets.history_source(history, token_env)
+    past = fleets.CommandHistory(options, history, token_env)
     given = fleets.given_baselines(baseline or ())
     if snapshot:
-        fleet = _saved(snapshot, options, config, given, source)
+        fleet = _saved(snapshot, options, config, given, past)
     else:
         fleet = polled(options.with_agreed(fleets.all_baselines(options.agreed, given)), traffic=traffic)
     unread_lists = () if snapshot else fleet.discovery_errors
     left_out = ""
     if since:
-        fleet, left_out = _only_new(fleet, since, fleets.CommandHistory(options, source))
+        fleet, left_out = _only_new(fleet, since, past)
     level = None if fail_on == "never" else Severity(fail_on)
     verdict = verdict_of(fleet, level, min_coverage, unread_lists, tuple(each.file for each in given), left_out)
     put(
@@ -155,7 +155,7 @@ def _only_new(fleet: Fleet, since: str, history: fleets.CommandHistory) -> tuple
 
 
 def _saved(
-    text: str, options: Options, config: Path | None, given: Sequence[Baseline], history: fleets.GivenHistory
+    text: str, options: Options, config: Path | None, given: Sequence[Baseline], history: fleets.CommandHistory
 ) -> Fleet:
     """Return a saved fleet, evaluated as of its time; suppressions expire by today's date.
 

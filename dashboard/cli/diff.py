@@ -54,16 +54,16 @@ def diff(
     if before == after and before in {fleets.LIVE, fleets.STANDARD_INPUT}:
         wrong(f"{before}: valid for one side only")
     options = options_of(config)
-    source = fleets.history_source(history, token_env)
+    past = fleets.CommandHistory(options, history, token_env)
     of_history = history is not None or is_time(before) or is_time(after)
     sides = []
     for each in (before, after):
         is_newest = each == fleets.LIVE and of_history
-        fleet = fleets.past_fleet(None, options, source) if is_newest else None
-        sides.append(fleet or fleets.fleet_of(each, options, option="", history=source)[0])
+        fleet = fleets.past_fleet(None, past) if is_newest else None
+        sides.append(fleet or fleets.fleet_of(each, options, option="", history=past)[0])
     sides = select_pool(sides, pool, unknown="--pool: neither side has a pool")
     changes = changes_between(*sides)
-    happened = fleets.happened_between(sides[0], sides[1], options, source)
+    happened = fleets.happened_between(sides[0], sides[1], past)
     if happened is not None:
         happened = happened._replace(events=filter_events(happened.events, ChangeFilter(pool or ""), ()))
     between = what_happened(*happened) if happened else None

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import Annotated
 from urllib.parse import urlencode
 
 import typer
@@ -106,35 +106,12 @@ WRONG_TOKEN = f"Set another one in the variable of --token-env; `{PROGRAM} token
 NO_TOKEN = ApiKey(missing="the dashboard needs a token; use --token-env")
 
 
-class HistorySource(NamedTuple):
-    """The database or the dashboard of `--history`, with the token for it."""
-
-    url: str
-    key: ApiKey = NO_TOKEN
-
-    @property
-    def is_dashboard(self) -> bool:
-        return self.url.startswith(OF_A_DASHBOARD)
-
-
-GivenHistory: TypeAlias = HistorySource | None  # None: that of the options
-
-
-def history_source(url: str | None, token_env: str | None, option: str = "--history") -> GivenHistory:
-    """Return what `option` and `--token-env` name; exit with 2 for a token that is missing or has no use."""
-    if token_env is None:
-        return HistorySource(url) if url else None
-    if url is None or not url.startswith(OF_A_DASHBOARD):
-        wrong(f"--token-env needs {option} with the URL of a dashboard, such as http://host:8501")
-    return HistorySource(url, ApiKey(token_of(token_env)))
-
-
 def fleet_of(
     text: str | None,
     options: Options,
     *,
     option: str = "--snapshot",
-    history: GivenHistory = None,
+    history: "CommandHistory | None" = None,
     traffic: str | None = None,
 ) -> tuple[Fleet, bytes]:
     """Return the fleet that `text` names, with the findings of its time, and the bytes of its file, empty without one.
@@ -150,7 +127,7 @@ def fleet_of(
         raw = _read(text)
     except FileNotFoundError:
         if is_time(text):
-            return past_fleet(time_of(text, option), options, history), b""
+            return past_fleet(time_of(text, option), history or CommandHistory(options)), b""
         return _saved_snapshot(text, options, option), b""
     except OSError as error:
         why = describe_os_error(error, f"name {SAVED}", "name another file")
@@ -232,13 +209,22 @@ MOST_HEADERS = 100
 
 
 class CommandHistory:
-    """The history of `--history`, else of the options. Every error is a HistoryError."""
+    """The history of a URL, else of the options. Every error is a HistoryError."""
 
-    def __init__(self, options: Options, source: GivenHistory) -> None:
-        self._is_api = source is not None and source.is_dashboard
-        self._url = source.url.rstrip("/") if source else ""
-        self._key = source.key if source else NO_TOKEN
-        self._past = PastFleets(partial(configured_history, options, source.url if source else None), most=1)
+    def __init__(
+        self, options: Options, url: str | None = None, token_env: str | None = None, option: str = "--history"
+    ) -> None:
+        """Open nothing yet. `url` is the value of `option`: a database or a dashboard, with the token of --token-env.
+
+        Exit with 2 for a token that is missing or has no use.
+        """
+        self.is_given = bool(url)
+        self._is_api = url is not None and url.startswith(OF_A_DASHBOARD)
+        if token_env is not None and not self._is_api:
+            wrong(f"--token-env needs {option} with the URL of a dashboard, such as http://host:8501")
+        self._url = (url or "").rstrip("/")
+        self._key = ApiKey(token_of(token_env)) if token_env is not None else NO_TOKEN
+        self._past = PastFleets(partial(configured_history, options, url or None), most=1)
 
     def at(self, time: datetime | None) -> tuple[Fleet, int]:
         """Return the fleet as last polled at a time, None for the newest poll, and the rule set of its recording."""
@@ -317,21 +303,21 @@ def check_is_of(past: Fleet, fleet: Fleet) -> None:
         )
 
 
-def past_fleet(time: datetime | None, options: Options, history: GivenHistory) -> Fleet:
+def past_fleet(time: datetime | None, history: CommandHistory) -> Fleet:
     """Return the fleet of a time, None for the newest poll; exit with 2 where the history does not cover it."""
-    fleet, _ = recorded_at(CommandHistory(options, history), time)
+    fleet, _ = recorded_at(history, time)
     if fleet.past and fleet.past.gap:
         say(gap_text(fleet.past.gap))
     return fleet if time else replace(fleet, past=None)
 
 
-def happened_between(before: Fleet, after: Fleet, options: Options, history: GivenHistory) -> EventPeriod | None:
+def happened_between(before: Fleet, after: Fleet, history: CommandHistory) -> EventPeriod | None:
     """Return what happened between two fleets; None where none of them is of the history, or it has no list."""
     times = range_between(before, after)
-    if times is None or (history is None and before.past is None and after.past is None):
+    if times is None or not (history.is_given or before.past or after.past):
         return None
     try:
-        return CommandHistory(options, history).between(*times, after.name)
+        return history.between(*times, after.name)
     except HistoryError as error:
         say(str(error))
         return None

@@ -12,7 +12,7 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.events import EventPeriod
 from dashboard.analysis.plan import planned
-from dashboard.cli.fleets import OF_A_DASHBOARD, CommandHistory, GivenHistory, TokenEnvOption, history_source
+from dashboard.cli.fleets import OF_A_DASHBOARD, CommandHistory, TokenEnvOption
 from dashboard.cli.targets import ConfigOption, options_of, polled
 from dashboard.cli.terminal import say, wrong
 from dashboard.config import Options
@@ -27,11 +27,11 @@ class CommandFleets:
     Nothing is recorded and nobody is notified.
     """
 
-    def __init__(self, options: Options, source: GivenHistory) -> None:
-        """Read nothing yet. `source` is a dashboard, None: the replicas of the options are polled."""
+    def __init__(self, options: Options, history: CommandHistory) -> None:
+        """Read nothing yet. `history` is that of a dashboard, or of the options: then their replicas are polled."""
         self._options = options
-        self._is_polled = source is None
-        self._history = CommandHistory(options, source)
+        self._is_polled = not history.is_given
+        self._history = history
         self._reading = Lock()
         self._fleet: Fleet | None = None
         self._read_at = service.utc_now()
@@ -84,11 +84,12 @@ def mcp(
     """
     if url is not None and not url.startswith(OF_A_DASHBOARD):
         wrong("--url: expected the URL of a dashboard, such as http://host:8501")
-    source = history_source(url, token_env, "--url")
+    options = options_of(config)
+    history = CommandHistory(options, url, token_env, "--url")
     if find_spec("mcp") is None:
         wrong(f"this command {LACKS_SDK}")
     from dashboard.mcp.server import serve_stdio
     from dashboard.mcp.tools import Fleets
 
-    read = CommandFleets(options_of(config), source)
+    read = CommandFleets(options, history)
     asyncio.run(serve_stdio(Fleets(read.current, read.happened, service.utc_now)))

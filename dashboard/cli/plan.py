@@ -6,7 +6,7 @@ import typer
 
 from dashboard import service
 from dashboard.analysis.plan import plan_of
-from dashboard.cli.fleets import HistoryOption, SnapshotOption, TokenEnvOption, fleet_of, history_source
+from dashboard.cli.fleets import CommandHistory, HistoryOption, SnapshotOption, TokenEnvOption, fleet_of
 from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, TrafficOption, no_targets, options_of
 from dashboard.cli.terminal import UNREAD, is_terminal, no_such_pool, put, width
 from dashboard.documents.plan import plan_json
@@ -32,8 +32,8 @@ def plan(
     list can be read.
     """
     options = options_of(config, target, snapshot=snapshot, prometheus=prometheus, traffic=traffic)
-    source = history_source(history, token_env)
-    fleet, _ = fleet_of(snapshot, options, history=source, traffic=traffic)
+    past = CommandHistory(options, history, token_env)
+    fleet, _ = fleet_of(snapshot, options, history=past, traffic=traffic)
     if not fleet.replicas:
         no_targets(fleet.discovery_errors, UNREAD)
     found = plan_of(fleet)

@@ -65,11 +65,11 @@ def report(
     if snapshot == since == fleets.STANDARD_INPUT:
         wrong("-: valid for one of the two fleets only")
     options = options_of(config, target, snapshot=snapshot, prometheus=prometheus, traffic=traffic)
-    source = fleets.history_source(history, token_env)
-    fleet, raw = fleets.fleet_of(snapshot or None, options, history=source, traffic=traffic)
+    past = fleets.CommandHistory(options, history, token_env)
+    fleet, raw = fleets.fleet_of(snapshot or None, options, history=past, traffic=traffic)
     noted = fleets.notes_of(fleet, raw, options)
-    last = _named(since, fleet, options, source) if since else _last(fleet, options, is_part=bool(target))
-    happened = fleets.happened_between(last.fleet, fleet, options, source) if last.fleet else None
+    last = _named(since, fleet, options, past) if since else _last(fleet, options, is_part=bool(target))
+    happened = fleets.happened_between(last.fleet, fleet, past) if last.fleet else None
     view = review_report(
         fleet,
         before=last.fleet,
@@ -98,7 +98,7 @@ def _format(asked: str | None, file: Path | None) -> Format:
     return Format(asked or named or "html")
 
 
-def _named(since: str, fleet: Fleet, options: Options, history: fleets.GivenHistory) -> LastReview:
+def _named(since: str, fleet: Fleet, options: Options, history: fleets.CommandHistory) -> LastReview:
     """Open the fleet of --since, if any; a period is before the time of `fleet`.
 
     Exit with 2 where it is of a history of another fleet.
@@ -107,7 +107,7 @@ def _named(since: str, fleet: Fleet, options: Options, history: fleets.GivenHist
         return LastReview(missing=NoLastReview.CHOSEN)
     if (is_period(since) or is_time(since)) and not Path(since).exists():
         start = fleets.time_of(since, "--since", fleet.polled_at or service.utc_now())
-        past = fleets.past_fleet(start, options, history)
+        past = fleets.past_fleet(start, history)
         fleets.check_is_of(past, fleet)
         return LastReview(fleet=past)
     before, raw = fleets.fleet_of(since, options, option="--since", history=history)
