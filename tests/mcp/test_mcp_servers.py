@@ -22,7 +22,7 @@ from starlette.applications import Starlette
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
-from dashboard.cli.fleets import NO_TOKEN, WRONG_TOKEN, HistorySource
+from dashboard.cli.fleets import WRONG_TOKEN, CommandHistory
 from dashboard.cli.mcp import CommandFleets
 from dashboard.cli.targets import options_of
 from dashboard.config import Options
@@ -32,7 +32,6 @@ from dashboard.mcp import LACKS_SDK
 from dashboard.mcp.catalogue import TOOLS
 from dashboard.mcp.server import INSTRUCTIONS, MOST_REQUEST_BYTES, build_server, call
 from dashboard.mcp.tools import Fleets
-from dashboard.sources.http.credentials import ApiKey
 from dashboard.web import edge, server
 from tests.commands import assert_wrong_usage, demo_targets, run
 from tests.e2e.frozen_fleets import STORY, frozen
@@ -138,7 +137,8 @@ def test_without_a_dashboard_the_targets_of_the_options_are_polled(tmp_path: Pat
     with in_thread(default_fleet()[:3], port=0) as demo:
         config.write_text(json.dumps({"name": "three", "targets": demo_targets(demo), "data_folder": str(tmp_path)}))
 
-        read = CommandFleets(options_of(config), None)
+        options = options_of(config)
+        read = CommandFleets(options, CommandHistory(options))
         found = call(Fleets(read.current, read.happened, service.utc_now), "fleet_status", {})
 
     assert (found["fleet"], found["coverage"]) == ("three", {"targets": 3, "up": 3, "partial": 0, "down": 0})
@@ -223,17 +223,23 @@ def test_the_gate_lets_a_token_in_and_nobody_without_one(gated: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "sentence"),
+    ("token", "sentence"),
     [
-        (NO_TOKEN, "with a token of access.tokens. Use --token-env."),
-        (ApiKey("fleet_unknown"), f": the token is unknown. {WRONG_TOKEN}"),
-        (ApiKey("fleet_old"), f": token old expired on 2026-01-01. {WRONG_TOKEN}"),
+        (None, "with a token of access.tokens. Use --token-env."),
+        ("fleet_unknown", f": the token is unknown. {WRONG_TOKEN}"),
+        ("fleet_old", f": token old expired on 2026-01-01. {WRONG_TOKEN}"),
     ],
 )
 def test_where_a_dashboard_refuses_the_command_the_agent_and_standard_error_say_why(
-    gated: str, key: ApiKey, sentence: str, capsys: pytest.CaptureFixture[str]
+    gated: str,
+    token: str | None,
+    sentence: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    read = CommandFleets(Options(), HistorySource(gated, key))
+    monkeypatch.setenv("TOKEN", token or "")
+    options = Options()
+    read = CommandFleets(options, CommandHistory(options, gated, "TOKEN" if token else None))
     tools = build_server(Fleets(read.current, read.happened, service.utc_now))
     result = with_client(tools, lambda client: client.call_tool("fleet_status"))
 
