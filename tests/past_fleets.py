@@ -1,7 +1,12 @@
 """A history of four polls: one replica restarts with another block size and back, another one is added, then a gap."""
 
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
@@ -22,6 +27,11 @@ GAP_ENDS = "2026-03-02T10:42:05Z", "2026-03-02T11:42:05Z"
 
 def fleet_at(time: datetime) -> Fleet:
     """The fleet of one of the polls, spelled as it is read back."""
+    return replace(_fleet_at(time))
+
+
+@cache  # with the rules evaluated
+def _fleet_at(time: datetime) -> Fleet:
     fourth = {
         FIRST: chat(1, first=4),
         ODD: chat(1, NEW, first=4, started_at=ODD - timedelta(minutes=4)),
@@ -32,12 +42,20 @@ def fleet_at(time: datetime) -> Fleet:
 
 
 def recorded(folder: Path) -> Database:
-    """Record the polls in a folder."""
-    history = Recorded(folder)
-    for time, due in DUE.items():
-        history.record(fleet_at(time), due)
-    history.writer.close()
-    return history.database
+    """The polls, recorded in a folder."""
+    (folder / "history.db").write_bytes(_recorded())
+    return Database(f"sqlite:///{folder / 'history.db'}")
+
+
+@cache  # it takes longer than most tests that read it
+def _recorded() -> bytes:
+    with TemporaryDirectory() as folder:
+        history = Recorded(Path(folder))
+        for time, due in DUE.items():
+            history.record(fleet_at(time), due)
+        history.writer.close()
+        with closing(sqlite3.connect(f"{folder}/history.db")) as connection:
+            return connection.serialize()
 
 
 def show_with_history(folder: Path) -> Database:
