@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Column, String
 
+from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.timeline import Period
 from dashboard.errors import DashboardError, HistoryError
 from dashboard.store.history import bodies
@@ -37,13 +38,20 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return (folder / "history.db").read_bytes()
 
 
+@pytest.fixture(scope="module")
+def fleet() -> Fleet:
+    """The fleet of the next poll."""
+    return built(at(1), at(2), polled_at=AT + 3 * POLL)
+
+
 @pytest.mark.parametrize(("table", "column"), COLUMNS, ids=[f"{table}.{each.name}" for table, each in COLUMNS])
-def test_a_damaged_column_is_a_sentence(recorded: bytes, tmp_path: Path, table: str, column: Column[Any]) -> None:
+def test_a_damaged_column_is_a_sentence(
+    recorded: bytes, fleet: Fleet, tmp_path: Path, table: str, column: Column[Any]
+) -> None:
     (tmp_path / "history.db").write_bytes(recorded)
     with suppress(HistoryError):  # two rows with one unique value
         value = b"\xff\xfe" if isinstance(column.type, String) else "text"
         execute(tmp_path, f"UPDATE {table} SET {column.name} = ?", (value,))  # noqa: S608
-    fleet = built(at(1), at(2), polled_at=AT + 3 * POLL)
     reader, store = HistoryReader(file_database(tmp_path)), Snapshots(tmp_path)
 
     def open_snapshots() -> None:
