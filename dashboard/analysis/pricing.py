@@ -83,7 +83,7 @@ def parts_of(fleet: Fleet) -> list[PoolGroup]:
         content = tuple(
             (
                 fleet.inspection.domains.get(pool),
-                tuple(sorted(Counter((str(each.document), each.fresh) for each in replicas[pool]).items())),
+                tuple(sorted(Counter((str(each.document), each.fresh) for each in replicas.get(pool, ())).items())),
                 tuple((each.rule, each.severity, each.paths, len(each.replicas)) for each in found.get(pool, ())),
             )
             for pool in pools
