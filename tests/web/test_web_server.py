@@ -131,7 +131,12 @@ def test_every_path_has_the_security_headers(served: Served, path: str) -> None:
 
 @pytest.mark.parametrize(
     ("command", "ends"),
-    [("serve", signal.SIGHUP), ("demo", signal.SIGKILL), ("demo", signal.SIGHUP), ("demo", signal.SIGTERM)],
+    [
+        ("serve", signal.SIGHUP),
+        ("demo", signal.SIGKILL),
+        pytest.param("demo", signal.SIGHUP, marks=pytest.mark.long),
+        pytest.param("demo", signal.SIGTERM, marks=pytest.mark.long),
+    ],
 )
 def test_no_process_survives_the_end_of_the_program(command: str, ends: signal.Signals, tmp_path: Path) -> None:
     port = free_port()
