@@ -251,7 +251,7 @@ def test_a_finding_says_of_which_time_its_numbers_are() -> None:
     )
 
     assert one == "Prefix hit rate 0%; the rest of the pool 62%, first measured in the 15 min to 2026-03-02 11:51 UTC."
-    assert both.endswith(", in 15 min each, from 2026-03-02 11:42 UTC to 2026-03-02 11:51 UTC.")
+    assert both.endswith(", first measured in 15 min each, from 2026-03-02 11:42 UTC to 2026-03-02 11:51 UTC.")
 
 
 def test_the_remedy_is_that_of_the_findings_that_explain_it() -> None:
