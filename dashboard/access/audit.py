@@ -20,7 +20,7 @@ from dashboard.access.visitor import ACTIONS, ForbiddenError, Visitor, missing_r
 from dashboard.config.access import AccessOptions, AccessRole
 from dashboard.errors import DashboardError, HistoryError
 from dashboard.fleet.formatting import iso
-from dashboard.store.history.audit import AuditEntry
+from dashboard.store.audit import AuditEntry
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.timeline import Period
 from dashboard.fleet.formatting import count, end_cut, iso, short_id
 from dashboard.fleet.pieces import Link, Piece, page, plain
-from dashboard.store.history.audit import AuditEntry
+from dashboard.store.audit import AuditEntry
 from dashboard.views import pages
 from dashboard.views.blocks import Cell, Section, Table, Tone, View
 from dashboard.views.context import context_of

@@ -10,6 +10,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from dashboard import __version__, service
+from dashboard.access import audit
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.effect import Effect, avoidable_tokens, effects_of_prefixes
 from dashboard.capacity.sums import capacity_of
@@ -93,8 +94,6 @@ class FleetMetrics(Collector):
             yield _gauge("config_last_reload_successful", text, not reload.mistakes)
             text = "Time of the last successful reload."
             yield _gauge("config_last_reload_success_timestamp_seconds", text, reload.loaded_at.timestamp())
-        from dashboard.access import audit  # noqa: PLC0415  commands that need no history do not load SQLAlchemy
-
         refused = CounterMetricFamily("vllm_fleet_access_refused", "Refused requests and actions.", labels=["reason"])
         for reason, number in sorted(audit.refusals.counts.items()):
             refused.add_metric([reason], number)

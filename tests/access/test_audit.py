@@ -17,8 +17,9 @@ from dashboard.analysis.timeline import Period
 from dashboard.config import HistoryOptions, Options
 from dashboard.config.access import AccessOptions, AccessRole
 from dashboard.errors import SnapshotError
+from dashboard.store.audit import AuditEntry
 from dashboard.store.history import retention
-from dashboard.store.history.audit import AuditEntry, AuditTable
+from dashboard.store.history.audit import AuditTable
 from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.retention import AUDIT_TIME, prune

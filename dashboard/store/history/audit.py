@@ -2,29 +2,15 @@
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import select
 
 from dashboard.analysis.timeline import Period
+from dashboard.store.audit import AuditEntry
 from dashboard.store.history.database import Database, NoHistoryError
 from dashboard.store.history.schema import audit
 from dashboard.store.history.spans import storable
-
-
-class AuditEntry(NamedTuple):
-    """One entry. `details` names the object; `reason` is why the result is not that the action was done."""
-
-    at: datetime
-    action: str
-    result: str
-    reason: str
-    visitor: str
-    role: str
-    means: str
-    client: str
-    details: Mapping[str, Any]
 
 
 class AuditTable:

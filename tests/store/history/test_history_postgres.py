@@ -21,7 +21,8 @@ from dashboard.config import HistoryOptions
 from dashboard.config.access import SessionOptions
 from dashboard.errors import HistoryError, SnapshotError
 from dashboard.fleet import Note
-from dashboard.store.history.audit import AuditEntry, AuditTable
+from dashboard.store.audit import AuditEntry
+from dashboard.store.history.audit import AuditTable
 from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.history.retention import AUDIT_TIME, history_bytes, prune, stats_of

@@ -19,7 +19,8 @@ from dashboard.config import Options
 from dashboard.config.access import AccessOptions, AccessRole
 from dashboard.config.rules import load_suppressions
 from dashboard.fleet import Note
-from dashboard.store.history.audit import AuditEntry, AuditTable
+from dashboard.store.audit import AuditEntry
+from dashboard.store.history.audit import AuditTable
 from dashboard.store.history.database import Database
 from dashboard.store.history.reader import HistoryReader
 from dashboard.store.snapshots import Snapshots
