@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import end_cut, visible, without_commands
+from dashboard.fleet.grouping import grouped
 from dashboard.render.verdict import Verdict, failing
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
@@ -48,10 +49,7 @@ def to_junit(fleet: Fleet, fail_on: Severity | None, verdict: Verdict) -> str:
 
 
 def _by_rule(findings: Sequence[Finding]) -> ByRule:
-    found: dict[tuple[str, str], list[Finding]] = defaultdict(list)
-    for finding in findings:
-        found[finding.rule, finding.subject].append(finding)
-    return found
+    return grouped(((finding.rule, finding.subject), finding) for finding in findings)
 
 
 def _suite(name: str, cases: Sequence[ET.Element]) -> ET.Element:

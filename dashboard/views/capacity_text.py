@@ -16,6 +16,7 @@ from dashboard.capacity.sums import GIB, PoolCapacity, Sum
 from dashboard.fleet import Basis, Engine, Replica, formatting, pieces
 from dashboard.fleet.formatting import count
 from dashboard.fleet.frames import rows_of
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.pieces import Piece, Text
 from dashboard.fleet.traffic import Traffic
 from dashboard.views.names import brief
@@ -236,10 +237,7 @@ def not_drawn(ranks: Sequence[Any], silent: Sequence[Replica]) -> Iterator[Text]
     bounds = Counter(rank.reason or "" for rank in ranks if rank.value is not None and rank.is_bound)
     for reason, number in bounds.most_common(MOST_NAMED):
         yield pieces.plain(f"Hatched bars ({count(number, 'rank')}) are upper bounds. {reason}")
-    unknown: dict[str, list[Any]] = defaultdict(list)
-    for rank in ranks:
-        if rank.value is None:
-            unknown[unknown_reason(rank)].append(rank)
+    unknown = grouped((unknown_reason(rank), rank) for rank in ranks if rank.value is None)
     for reason, own in sorted(unknown.items(), key=lambda item: -len(item[1])):
         yield (Piece(f"{count(len(own), 'rank')} unknown ({reason.removesuffix('.')}): "), *_names(own))
     if silent:
@@ -371,11 +369,8 @@ def pools_of(fleet: Fleet, ranks: Iterable[Any], length: int | None) -> tuple[Po
     found = tuple(held for pool in fleet.pools if (held := fleet.capacity[pool.name]).ranks)
     if length is None:
         return found
-    counted: dict[str | None, list[Any]] = defaultdict(list)
-    for rank in ranks:
-        if rank.counts:
-            counted[rank.pool].append(rank)
-    return tuple(_at_length(held, counted[held.name]) for held in found)
+    counted = grouped((rank.pool, rank) for rank in ranks if rank.counts)
+    return tuple(_at_length(held, counted.get(held.name, ())) for held in found)
 
 
 def _at_length(held: PoolCapacity, ranks: Sequence[Any]) -> PoolCapacity:

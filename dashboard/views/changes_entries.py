@@ -17,6 +17,7 @@ from dashboard.analysis.changes.models import (
 from dashboard.compare.prefix import short_name
 from dashboard.fleet import Replica, ReplicaState, SettingChange
 from dashboard.fleet.formatting import MANY, MOST, STATE_WORDS, count, middle_cut, one_line, setting_text, shortlist
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.history import Sighting
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, plain, to_plain
 from dashboard.rules.findings import Finding, OutcomeKind
@@ -164,10 +165,8 @@ def _persisting(found: PersistingFinding, sides: SideLinks) -> Iterator[Text]:
 
 def setting_entries(groups: Iterable[SettingGroup], sides: SideLinks) -> Entries:
     """List groups of replicas with the same changed settings; the same changes in several pools once."""
-    grouped: dict[tuple[SettingChange, ...], list[SettingGroup]] = defaultdict(list)
-    for each in groups:
-        grouped[each.changes].append(each)
-    return Entries(tuple(_group(same, sides) for same in grouped.values()))
+    alike = grouped((each.changes, each) for each in groups)
+    return Entries(tuple(_group(same, sides) for same in alike.values()))
 
 
 def _group(same: Sequence[SettingGroup], sides: SideLinks) -> Entry:
@@ -237,9 +236,7 @@ def replica_entries(changes: Changes, sides: SideLinks) -> Entries:
 
 def _replicas(verb: str, tone: Tone, found: Sequence[Replica], sides: SideLinks) -> Entry:
     """Return what happened to how many replicas, and to which, a line for each pool."""
-    by_pool: dict[str, list[str]] = defaultdict(list)
-    for each in found:
-        by_pool[text.pool_name(each.pool)].append(each.id)
+    by_pool = grouped((text.pool_name(each.pool), each.id) for each in found)
     lines: list[Text] = [(Piece(f"{pool}: "), *sides.replicas(ids, MANY)) for pool, ids in by_pool.items()]
     head = (Piece(count(len(found), "replica"), Style.STRONG), Piece(f" {verb}"))
     return Entry(tone, head, lines=_first(lines, MOST, "and in {}", "pool"))
@@ -247,9 +244,7 @@ def _replicas(verb: str, tone: Tone, found: Sequence[Replica], sides: SideLinks)
 
 def rank_entries(ranks: Iterable[RankChange], sides: SideLinks) -> Entries:
     """List by pool how many ranks have clearly less or more KV cache."""
-    by_pool: dict[tuple[str, bool], list[RankChange]] = defaultdict(list)
-    for each in ranks:
-        by_pool[text.pool_name(each.pool), each.after < each.before].append(each)
+    by_pool = grouped(((text.pool_name(each.pool), each.after < each.before), each) for each in ranks)
     items = []
     for (pool, is_less), found in by_pool.items():
         shares = [each.share for each in found]

@@ -1,6 +1,6 @@
 """The findings of a fleet as a list: keys for the URL, filters, groups by rule and cause, entries."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note, cohort_letters
 from dashboard.fleet.formatting import count, iso, joined, natural, shortlist
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.history import Sighting
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text, cohort, join_texts, plain, replica
 from dashboard.rules.catalogue import BY_ID
@@ -281,9 +282,7 @@ def _common_remarks(findings: Sequence[Finding], inspection: Inspection) -> list
 
 def _values(findings: Sequence[Finding]) -> list[Text]:
     """Return the texts of findings whose values differ, the first ones, and the pools of the rest."""
-    texts: dict[str, list[Finding]] = defaultdict(list)
-    for each in findings:
-        texts[each.sentence].append(each)
+    texts = grouped((each.sentence, each) for each in findings)
     if len(texts) == 1:
         return []
     shown = list(texts.values())
@@ -337,9 +336,7 @@ def sort_findings(listed: Iterable[ListedFinding], sort: str) -> list[ListedFind
 
 def group_findings(listed: Iterable[ListedFinding]) -> list[FindingGroup]:
     """Return groups of findings of the same rule and cause, in the order of their first ones."""
-    groups: dict[tuple[object, ...], list[ListedFinding]] = defaultdict(list)
-    for each in listed:
-        groups[each.group_key].append(each)
+    groups = grouped((each.group_key, each) for each in listed)
     return list(groups.values())
 
 
@@ -347,9 +344,7 @@ def fix_groups(listed: Iterable[ListedFinding]) -> list[FindingGroup]:
     """Return the same groups, divided where the reason or the fix differs by more than addresses."""
     groups: list[FindingGroup] = []
     for group in group_findings(listed):
-        same: dict[object, list[ListedFinding]] = defaultdict(list)
-        for each in group:
-            same[each.finding.why, _without_addresses(each.finding)].append(each)
+        same = grouped(((each.finding.why, _without_addresses(each.finding)), each) for each in group)
         groups += same.values()
     return groups
 

@@ -1,12 +1,12 @@
 """The page Findings: the list, the finding that is open, the outcomes of all rules; and its export."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet import Note, State
 from dashboard.fleet.formatting import STATE_WORDS, count, middle_cut, natural, one_line, shortlist, size, whole_text
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.pieces import (
     Kind,
     Link,
@@ -220,9 +220,7 @@ def replica_text(replicas: Iterable[str], known: finding_list.FindingList, most:
 
     A cohort with one replica always has its name.
     """
-    by_cohort: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for each in replicas:
-        by_cohort[known.letters.get(each, ""), known.pools.get(each, "")].append(each)
+    by_cohort = grouped(((known.letters.get(each, ""), known.pools.get(each, "")), each) for each in replicas)
     order = sorted(by_cohort, key=lambda key: (not key[0], len(key[0]), key))  # replicas without cohort are last
     lines: list[Text] = []
     left = most
@@ -298,9 +296,7 @@ def _remarks(fleet: Fleet, finding: Finding) -> list[Paragraph]:
 
 def evidence_blocks(fleet: Fleet, known: finding_list.FindingList, finding: Finding) -> tuple[Block, ...]:
     """Return the values with their replicas; values that differ from a reference have the tone of the finding."""
-    by_path: dict[str, list[Evidence]] = defaultdict(list)
-    for each in finding.evidence:
-        by_path[each.path].append(each)
+    by_path = grouped((each.path, each) for each in finding.evidence)
     references = {each.path for each in finding.evidence if each.is_reference}
     compared = _compared(fleet, finding)
     rows = []

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import count, middle_cut, one_line
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, Text
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.domain import ImpactContext
@@ -116,10 +117,7 @@ def rule_counts(fleet: Fleet, part: Fleet, chosen: FindingFilter) -> dict[str, i
 
 
 def _by_rule(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
-    by_rule: dict[str, list[Outcome]] = defaultdict(list)
-    for outcome in outcomes:
-        by_rule[outcome.rule].append(outcome)
-    return by_rule
+    return grouped((outcome.rule, outcome) for outcome in outcomes)
 
 
 def _is_kept(outcome: Outcome, chosen: FindingFilter) -> bool:

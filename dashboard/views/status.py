@@ -21,6 +21,7 @@ from dashboard.fleet import (
     SourceStatus,
 )
 from dashboard.fleet.formatting import MANY, count, duration, iso, joined, missing_rate, shortlist
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, join_texts, page, plain, replica, to_plain
 from dashboard.fleet.traffic import LEAST_REQUESTS, LEAST_TOKENS
 from dashboard.rules.catalogue import ALL_RULES, RULE_SET
@@ -343,9 +344,7 @@ def _traffic_section(fleet: Fleet, options: Options | None) -> Section:
         blocks.append(Paragraph(plain(text)))
     if why := why_no_rates(fleet):
         return Section("traffic", "Traffic", (*blocks, quiet_paragraph(why)))
-    groups: dict[str, list[Replica]] = defaultdict(list)
-    for each in fleet.replicas:
-        groups[_rate_word(fleet, each)].append(each)
+    groups = grouped((_rate_word(fleet, each), each) for each in fleet.replicas)
 
     def why_none(row: tuple[str, Sequence[Replica]]) -> str:
         """Return the reason of the first of these replicas, where its numbers are not those of others."""

@@ -15,6 +15,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.timeline import MarkKind, Timeline, TimelineGroup, TimelineMark, merged
 from dashboard.fleet import Pool, ReplicaState
 from dashboard.fleet.formatting import NOT_KNOWN, count, end_cut, iso, joined, one_line, share, short
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.pieces import Kind, Link
 from dashboard.fleet.times import parse_period
 from dashboard.fleet.traffic import TrafficSum, in_sequence, summed
@@ -111,9 +112,7 @@ def drawn_pools(timeline: Timeline, pools: Iterable[str]) -> list[str]:
 
 def _rates(bands: Sequence[Band], letters: Mapping[str, str], sums: Iterable[TrafficSum]) -> Rates:
     """Return the sums of each cohort that has an area, in order of time: those of its documents together."""
-    alike: dict[tuple[str, datetime], list[TrafficSum]] = defaultdict(list)
-    for each in sorted(sums):
-        alike[letters.get(each.document, each.document), each.since].append(each)
+    alike = grouped(((letters.get(each.document, each.document), each.since), each) for each in sorted(sums))
     together: dict[str, list[TrafficSum]] = defaultdict(list)
     for (key, _), same in alike.items():
         until, traffic = max(each.until for each in same), summed(each.traffic for each in same)

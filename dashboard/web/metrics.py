@@ -14,9 +14,10 @@ from dashboard.access import audit
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.effect import Effect, avoidable_tokens, effects_of_prefixes
 from dashboard.capacity.sums import capacity_of
-from dashboard.compare import SharingCounts, sum_counts
-from dashboard.fleet import Replica, ReplicaState
+from dashboard.compare import sum_counts
+from dashboard.fleet import ReplicaState
 from dashboard.fleet.formatting import end_cut
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.traffic import MINUTE
 from dashboard.rules.findings import OutcomeKind
 from dashboard.store.opening import HistoryStatus
@@ -186,16 +187,12 @@ def _pool_metrics(fleet: Fleet, label: Callable[[str | None], str], clusters: Ma
     yield rollouts
     text = "Replicas of a pool that answered, by whether they share prefixes with it."
     sharing = _family("pool_prefix_sharing_replicas", text, *POOL, "state")
-    by_series: dict[str, list[SharingCounts]] = defaultdict(list)
-    for pool_name, counts in fleet.sharing_counts.items():
-        by_series[label(pool_name)].append(counts)
+    by_series = grouped((label(pool_name), counts) for pool_name, counts in fleet.sharing_counts.items())
     for name, every in sorted(by_series.items()):
         for state, number in sum_counts(every)._asdict().items():
             sharing.add_metric([clusters[name], name, state], number)
     yield sharing
-    members: dict[str, list[Replica]] = defaultdict(list)
-    for replica in fleet.replicas:
-        members[label(replica.pool)].append(replica)
+    members = grouped((label(replica.pool), replica) for replica in fleet.replicas)
     replicas = _family("pool_replicas", "Replicas of a pool by state.", *POOL, "state")
     tokens = _family("pool_kv_cache_tokens", "KV cache of a pool's fresh replicas in tokens.", *POOL, "basis")
     for name, own in sorted(members.items()):
