@@ -59,6 +59,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             wait_for_result(url, "rate(vllm_fleet_poll_duration_seconds_count[1m]) > 0", bool)
             wait_for_result(url, "vllm_fleet_pool_prefix_hit_ratio", bool)
             wait_for_result(url, 'count(vllm_fleet_pool_prefix_hit_ratio{pool="chat-70b"}) == 3', bool)
+            wait_for_result(url, ALERTS["VLLMFleetEffectFinding"]["expr"], bool)
             yield url
 
 
@@ -107,13 +108,14 @@ def test_no_query_has_data_of_another_fleet(url: str) -> None:
 
 
 def test_the_alerts_are_those_of_the_simulated_fleet(url: str) -> None:
-    """It has critical findings, a pool that differs, whose odd cohorts find little, and 39 of 42 that answer."""
+    """It has critical findings, a pool whose odd cohorts find little, which its traffic shows, and 39 of 42 are up."""
     firing = {name: result(url, alert["expr"]) for name, alert in ALERTS.items()}
 
     assert {name for name, found in firing.items() if found} == {
         "VLLMFleetCriticalFinding",
         "VLLMFleetSeveralCohorts",
         "VLLMFleetLowHitRatio",
+        "VLLMFleetEffectFinding",
         "VLLMFleetLowCoverage",
     }
     assert {each["metric"]["pool"] for each in firing["VLLMFleetSeveralCohorts"]} == {"chat-70b"}
