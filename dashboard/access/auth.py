@@ -28,7 +28,7 @@ from dashboard.store.sign_ins import MemorySignIns, SignIn, SignIns
 log = logging.getLogger(__name__)
 
 START = "../"  # where a browser is sent after it signed out, also under server.baseUrlPath
-SEE_OTHER, UNAVAILABLE = 303, 503
+SEE_OTHER, BAD_REQUEST, NOT_FOUND, UNAVAILABLE = 303, 400, 404, 503
 
 
 class Auth:
@@ -136,11 +136,15 @@ class Auth:
     def _revoke(self, request: Request) -> Response:
         """End all sessions of a name; only admins pass the gate. It runs in a thread."""
         visitor, name = Visitor.from_header(request.headers[VISITOR_HEADER]), request.query_params.get("name", "")
+        if not name:
+            return JSONResponse({"detail": "Bad request: whose sessions? ?name=ann@example.com"}, BAD_REQUEST)
         try:
             with audit.performed("revoke", visitor, name=name) as details:
                 details["ended"] = self.sessions.end_all(name)
         except HistoryError as error:
             return JSONResponse({"detail": str(error)}, UNAVAILABLE)
+        if not details["ended"]:
+            return JSONResponse({"detail": f"Not found: no session of {name}, spelled so."}, NOT_FOUND)
         return JSONResponse({"ended": details["ended"]})
 
     async def _session(self, request: Request) -> Response:

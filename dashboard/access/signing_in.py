@@ -128,7 +128,8 @@ class OidcRoutes:
             return _unavailable(error)
         visitor = Visitor(found.name, Means.OIDC, found.groups, client=self._auth.client(request))
         if visitor.role(self._options()) is None:
-            self._auth.note_refused(request, "sign_in", visitor, "no role")
+            groups = ", ".join(sorted(found.groups)) or "none: the provider sent none"
+            self._auth.note_refused(request, "sign_in", visitor, f"No role. Groups: {groups}.")
             return page("Forbidden", no_role(found.name), FORBIDDEN, SOMEBODY_ELSE)
         response = RedirectResponse(begun.next, SEE_OTHER, NO_STORE)
         try:

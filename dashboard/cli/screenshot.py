@@ -90,7 +90,7 @@ def _open(page: "Page", url: str, token: str, timeout: int) -> None:
             f"{parts.scheme}://{parts.netloc}/auth/token", headers={"Authorization": f"Bearer {token}"}
         )
         if not answer.ok:
-            fail(f"exit {FAILED}: {url} refused the token: HTTP {answer.status}.")
+            fail(f"exit {FAILED}: {url} refused the token: HTTP {answer.status} {_first_line(answer.text())}")
     opened = page.goto(_still(url), timeout=timeout * 1000)
     if opened and (opened.status in NO_ROLE or urlsplit(opened.url).netloc != parts.netloc):
         fail(f"exit {FAILED}: {url} needs a sign-in: use --token-env.")
@@ -104,5 +104,5 @@ def _still(url: str) -> str:
     return f"{address}{'&' if '?' in address else '?'}screenshot=1{hash_sign}{place}"
 
 
-def _first_line(error: Exception) -> str:
-    return f"{str(error).strip().splitlines()[0].rstrip('.')}."
+def _first_line(text: object) -> str:
+    return f"{str(text).strip().splitlines()[0].rstrip('.')}."

@@ -30,7 +30,6 @@ from dashboard.render.html import BLOCK_STYLES
 from dashboard.store.sign_ins import configured_sign_ins
 from dashboard.views.pages import CAPACITY, KNOWN
 
-TLS = frozenset({"https", "wss"})
 # What Streamlit 1.67 needs: components v2 are modules from blob: addresses, scripts write styles, Plotly and the grids
 # draw data: and blob: images. The rest is 'self': the browser contacts this server only.
 POLICY = (
@@ -120,10 +119,10 @@ def origin_of(text: str) -> Site | None:
     return Site(host, match["port"] or _DEFAULT_PORTS[scheme], scheme)
 
 
-def refusal(method: str, path: str, headers: Headers, allowed: AllowedHosts, scheme: str) -> str:
+def refusal(method: str, path: str, headers: Headers, allowed: AllowedHosts, *, is_https: bool) -> str:
     """Return why a request is refused, and what to do; empty where it is not.
 
-    The method of a websocket is empty; `scheme` is of the connection.
+    The method of a websocket is empty. `is_https`: the browser speaks https, here or with a trusted proxy.
     Browsers send an Origin with every websocket and every method but GET and HEAD: it is required there, except with a
     bearer token, which no other site can send, and of agents, whose route changes nothing. Over plain http its scheme
     may be https: a proxy that speaks TLS hides it.
@@ -143,11 +142,15 @@ def refusal(method: str, path: str, headers: Headers, allowed: AllowedHosts, sch
         return "The Origin header is malformed."
     usual = _DEFAULT_PORTS[origin.scheme]
     is_same_site = site is not None and (origin.host, origin.port) == (site.host, site.port or usual)
-    if (is_same_site or allowed.has_origin(origin, site)) and (origin.scheme == "https" or scheme not in TLS):
+    is_plain = is_https and origin.scheme != "https"
+    if (is_same_site or allowed.has_origin(origin, site)) and not is_plain:
         return ""
     name = f"{origin.scheme}://{origin.authority}"
     why = f"Origin {name} differs from the Host of this request: a proxy must forward Host."
-    return why if ":" in origin.host else f"{why} {_how_to_allow(origin.authority)}"  # an entry has no IPv6 address
+    if is_plain:
+        why = f"Origin {name} is not https, as this dashboard is."
+    # An entry has no IPv6 address.
+    return why if is_plain or ":" in origin.host else f"{why} {_how_to_allow(origin.authority)}"
 
 
 def _how_to_allow(entry: str) -> str:
@@ -203,7 +206,7 @@ def guarded(app: ASGIApp, allowed: AllowedHosts, headers: Mapping[str, str], aut
             await send(message)
 
         request = scope.get("method", ""), scope["path"], Headers(scope=scope)
-        refused = refusal(*request, allowed, scope.get("scheme", "http"))
+        refused = refusal(*request, allowed, is_https=auth.is_secure(HTTPConnection(scope)))
         if not refused:
             passed = [(name, value) for name, value in scope["headers"] if name != b"origin"]
             await app({**scope, "headers": passed}, receive, send_secured)

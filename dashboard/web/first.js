@@ -51,6 +51,7 @@
     else delete document.body.dataset.asking;
   };
   setInterval(ask, 1000 * SESSION_SECONDS);
+  addEventListener("pageshow", ask); // the button back shows a page without a request
   // The websocket ends with the session. Until the answer look.css hides Streamlit's dialog on a lost connection.
   window.WebSocket = class extends WebSocket {
     constructor(...parts) {

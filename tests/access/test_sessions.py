@@ -131,7 +131,9 @@ def test_all_sessions_of_somebody_end_at_once_for_every_dashboard_of_the_databas
         answer = client.post("/auth/revoke?name=ann", headers=bearer())
 
         assert answer.json() == {"ended": 2}
-        assert client.post("/auth/revoke", headers=bearer()).json() == {"ended": 0}
+        assert client.post("/auth/revoke", headers=bearer()).status_code == 400
+        nobody = client.post("/auth/revoke?name=Ann", headers=bearer())
+        assert (nobody.status_code, nobody.json()) == (404, {"detail": "Not found: no session of Ann, spelled so."})
         assert client.get("/", headers={"cookie": f"{COOKIE}={kept}"}).status_code == 200
     assert [each.find(sign_in.id) for each in (known, other) for sign_in in lost] == [None] * 4
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines() if '"revoke"' in line]

@@ -33,11 +33,11 @@ def refusal(
     method: str = "GET",
     path: str = "/",
     allowed: Sequence[str] = LISTED,
-    scheme: str = "http",
+    is_https: bool = False,
 ) -> str:
     """Why a request is refused; empty where it is not. The server is bound to the name node-7."""
     headers = {name: value for name, value in (("host", host), ("origin", origin)) if value is not None}
-    return edge.refusal(method, path, Headers(headers), edge.AllowedHosts(allowed, "node-7"), scheme)
+    return edge.refusal(method, path, Headers(headers), edge.AllowedHosts(allowed, "node-7"), is_https=is_https)
 
 
 def action(name: str) -> str:
@@ -81,7 +81,7 @@ def test_a_malformed_host_is_refused_and_not_repeated(host: str | None) -> None:
 def test_two_hosts_are_refused() -> None:
     headers = Headers(raw=[(b"host", b"localhost"), (b"host", b"evil.example")])
 
-    assert edge.refusal("GET", "/", headers, edge.AllowedHosts(), "http") != ""
+    assert edge.refusal("GET", "/", headers, edge.AllowedHosts(), is_https=False) != ""
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
@@ -136,8 +136,8 @@ def test_another_port_of_the_same_host_is_another_site(origin: str, host: str, e
 
 @pytest.mark.parametrize("origin", ["http://127.0.0.1:8501", "http://fleet.example.com"])
 def test_over_tls_the_origin_must_be_https(origin: str) -> None:
-    assert refusal("127.0.0.1:8501", origin, scheme="https").startswith(f"Origin {origin} differs")
-    assert refusal("127.0.0.1:8501", origin.replace("http", "https"), scheme="https") == ""
+    assert refusal("127.0.0.1:8501", origin, is_https=True) == f"Origin {origin} is not https, as this dashboard is."
+    assert refusal("127.0.0.1:8501", origin.replace("http", "https"), is_https=True) == ""
 
 
 def test_an_origin_that_no_entry_can_allow_names_none() -> None:
