@@ -325,7 +325,7 @@ def _transfers(fleet: Fleet, inspection: Inspection, before: Fleet | None) -> Ma
     members, earlier = by_pool(fleet.replicas), by_pool(before.replicas if before else ())
     verdicts = {}
     for pool, partners in transferring_pools(inspection).items():
-        own, then = ([each for name in sorted(partners) for each in side.get(name, ())] for side in (members, earlier))
+        own, then = ([each for name in sorted(partners) for each in side[name]] for side in (members, earlier))
         if before and known.get(pool) == partners and has_same_content(own, then):
             verdict = before.transfers.get(pool)
         else:

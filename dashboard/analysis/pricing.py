@@ -79,12 +79,12 @@ def parts_of(fleet: Fleet) -> list[PoolGroup]:
     found = grouped((pool, finding) for finding in without_effects(fleet) for pool in finding.pools)
     parts = []
     for pools in {min(each): sorted(each) for each in together.values()}.values():
-        findings = {each.id: each for pool in pools for each in found.get(pool, ())}.values()
+        findings = {each.id: each for pool in pools for each in found[pool]}.values()
         content = tuple(
             (
                 fleet.inspection.domains.get(pool),
-                tuple(sorted(Counter((str(each.document), each.fresh) for each in replicas.get(pool, ())).items())),
-                tuple((each.rule, each.severity, each.paths, len(each.replicas)) for each in found.get(pool, ())),
+                tuple(sorted(Counter((str(each.document), each.fresh) for each in replicas[pool]).items())),
+                tuple((each.rule, each.severity, each.paths, len(each.replicas)) for each in found[pool]),
             )
             for pool in pools
         )

@@ -370,7 +370,7 @@ def pools_of(fleet: Fleet, ranks: Iterable[Any], length: int | None) -> tuple[Po
     if length is None:
         return found
     counted = grouped((rank.pool, rank) for rank in ranks if rank.counts)
-    return tuple(_at_length(held, counted.get(held.name, ())) for held in found)
+    return tuple(_at_length(held, counted[held.name]) for held in found)
 
 
 def _at_length(held: PoolCapacity, ranks: Sequence[Any]) -> PoolCapacity:
