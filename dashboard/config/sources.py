@@ -222,9 +222,13 @@ class KubernetesOptions(Part):
 
 
 class RouterOptions(Part):
-    """One router: at a URL, in the pods of Kubernetes that run it, or by its file. `pools` are names or globs."""
+    """One router: at a URL, in the pods of Kubernetes that run it, or by its file. `pools` are names or globs.
+
+    With `cluster` they are the names of pools within this cluster.
+    """
 
     kind: RouterKind
+    cluster: Name | None = None
     pools: Annotated[tuple[Name, ...], AfterValidator(some)] = ("*",)
     url: Annotated[str, AfterValidator(replica_id)] | None = None
     config_file: PathFromFile | None = None
@@ -247,3 +251,8 @@ class RouterOptions(Part):
         if self.kind is not RouterKind.LLM_D and (self.inference_pool or self.config_file):
             raise ValueError("inference_pool and config_file are of llm-d only; set url or selector")
         return self
+
+    @property
+    def pool_keys(self) -> tuple[str, ...]:
+        """Return names or globs of the keys of its pools: `cluster/name`."""
+        return tuple(f"{glob.escape(self.cluster)}/{each}" for each in self.pools) if self.cluster else self.pools

@@ -15,7 +15,11 @@ from tests.serving import free_port, started, wait_for
 
 @contextmanager
 def prometheus(
-    folder: Path, groups: Iterable[Mapping[str, Any]], interval: str = "1s", jobs: Iterable[Mapping[str, Any]] = ()
+    folder: Path,
+    groups: Iterable[Mapping[str, Any]],
+    interval: str = "1s",
+    jobs: Iterable[Mapping[str, Any]] = (),
+    external_labels: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
     """Scrape groups of targets, in the shape of file_sd, and other jobs, once in each interval; yield the server's URL.
 
@@ -23,7 +27,8 @@ def prometheus(
     """
     (folder / "targets.json").write_text(json.dumps(list(groups)))
     job = {"job_name": "vllm", "file_sd_configs": [{"files": [str(folder / "targets.json")]}]}
-    options = {"global": {"scrape_interval": interval}, "scrape_configs": [job, *jobs]}
+    general = {"scrape_interval": interval, "external_labels": dict(external_labels or {})}
+    options = {"global": general, "scrape_configs": [job, *jobs]}
     (folder / "prometheus.yml").write_text(json.dumps(options))  # JSON is YAML
     with prometheus_on(folder / "prometheus.yml") as url:
         yield url

@@ -14,6 +14,7 @@ from dashboard.config import PollOptions, PrometheusOptions
 from dashboard.demo import DemoServer, default_fleet, in_thread, targets
 from dashboard.demo.describe import Behaviour
 from dashboard.fleet import Credentials, Target
+from dashboard.sources.prometheus.answers import read_external_labels
 from dashboard.sources.prometheus.server import replicas_query
 from dashboard.sources.prometheus.source import Prometheus
 from dashboard.sources.source import Listing
@@ -167,3 +168,23 @@ def test_the_command_refuses_an_invalid_url_and_addresses_or_a_snapshot_beside_i
     assert "--prometheus cannot be combined with addresses" in last_line(run("poll", "a", "--prometheus", "http://h"))
     done = run("check", "--snapshot", "x", "--prometheus", "http://h")
     assert "--snapshot cannot be combined with --prometheus" in last_line(done)
+
+
+def test_external_labels_of_the_server_are_labels_of_its_targets(demo: DemoServer, tmp_path: Path) -> None:
+    own = [{**each, "labels": {"pool": "chat"}} for each in list(targets(demo.fleet, demo.port))[:2]]
+    own[1]["labels"]["cluster"] = "of-series"
+    external = {"cluster": "eu", "replica": "prom-0"}
+    with prometheus(tmp_path, own, external_labels=external) as url:
+        wait_for_result(url, f"group by (instance) ({SERIES})", lambda found: len(found) == len(own))
+
+        assert {each.labels["cluster"] for each in read(url).targets} == {"eu", "of-series"}
+        assert {each.labels["cluster"] for each in read(url, labels={"cluster": "a"}).targets} == {"a", "of-series"}
+        assert not any("replica" in each.labels for each in read(url).targets)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"<html>", b"{}", b'{"data": {"yaml": 3}}', b'{"data": {"yaml": "global:\\n  external_labels: [a]\\n"}}'],
+)
+def test_a_server_without_a_readable_configuration_has_no_external_labels(body: bytes) -> None:
+    assert read_external_labels(body) == {}

@@ -3,6 +3,7 @@
 https://prometheus.io/docs/prometheus/latest/querying/api/
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ from pydantic_core import from_json
 
 from dashboard.errors import UnreadableError
 from dashboard.fleet.formatting import visible
+from dashboard.sources.source import read_yaml, texts
 from dashboard.vllm.reading import node_count, parse_json
 from vllm_fleet_provider.shared.redaction import redact_prose
 from vllm_fleet_provider.shared.types import MAX_SECONDS
@@ -24,6 +26,8 @@ _BETWEEN = b']},{"metric":'
 _VALUE = b',"value":['
 _NAME = b'{"__name__":"'
 _NUMBER = b"0123456789."
+
+_GLOBAL = re.compile(r"^global:\n(?:[ ].{0,1000}\n){0,1000}", re.MULTILINE)
 
 SeriesLabels = Mapping[str, str]
 
@@ -103,6 +107,20 @@ def _read_items(body: bytes) -> tuple[list[Any], str]:
     if data.get("resultType") != "vector" or not isinstance(found, list):
         raise UnreadableError("schema", "answers with another type of result than a vector")
     return found, _warning(answer.get("warnings"))
+
+
+def read_external_labels(body: bytes) -> dict[str, str]:
+    """Read the external labels in the answer with the server's configuration; none of anything else.
+
+    Of the YAML only its first section is read, as Prometheus writes it: the whole can be megabytes.
+    """
+    try:
+        answer = from_json(body)
+        found = _GLOBAL.search(answer["data"]["yaml"])
+        labels = read_yaml(found[0].encode())["global"]["external_labels"] if found else {}
+    except (ValueError, KeyError, TypeError, UnreadableError):
+        return {}
+    return texts(labels) if isinstance(labels, dict) else {}
 
 
 def said_error(body: bytes) -> str:

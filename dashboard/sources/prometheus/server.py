@@ -17,10 +17,17 @@ from dashboard.config import MAX_LABEL_CHARACTERS, PollOptions, PrometheusOption
 from dashboard.errors import UnreadableError
 from dashboard.fleet import STALE_SECONDS, FailureKind
 from dashboard.garbage import uncollected
-from dashboard.sources.http.client import Client
+from dashboard.sources.http.client import Answer, Client
 from dashboard.sources.http.credentials import ApiKey, authorized
-from dashboard.sources.http.failures import endpoint_of
-from dashboard.sources.prometheus.answers import QueryResult, SeriesLabels, read_answer, read_by_labels, said_error
+from dashboard.sources.http.failures import Endpoint, endpoint_of
+from dashboard.sources.prometheus.answers import (
+    QueryResult,
+    SeriesLabels,
+    read_answer,
+    read_by_labels,
+    read_external_labels,
+    said_error,
+)
 from dashboard.sources.source import Deadline, ScrapedCounts
 from dashboard.vllm.metrics import DIGESTS
 from dashboard.vllm.traffic import METRICS, CountSample, collect_counts
@@ -28,7 +35,9 @@ from dashboard.vllm.versions import label_type
 from vllm_fleet_provider.shared.types import MAX_SECONDS
 
 NO_KEY = ApiKey(missing="none is given; set authorization of this prometheus entry in fleet.yaml")
-QUERY = "/api/v1/query"
+QUERY, CONFIG = "/api/v1/query", "/api/v1/status/config"
+REFUSED = (FailureKind.STATUS, FailureKind.UNAUTHORIZED, FailureKind.TOO_LARGE)
+BRIEF = 3.0  # seconds for the configuration: a path that does not answer must not delay the targets
 BIG = 2**20  # bytes of an answer that is read in a thread: 20 ms, in which no replica could be polled
 MOST_ADDRESSES = 1_000  # of one query for some replicas: 25 KB of text
 SHORT = 200  # characters of a label that is kept as it is written
@@ -80,6 +89,7 @@ class PrometheusServer:
         # By their JSON: mostly those of the last poll are those of this one.
         self._labels: dict[bytes, SeriesLabels] = {}
         self._endpoint = endpoint_of(options.url, QUERY)
+        self._external: dict[str, str] | None = None  # None: not asked yet
 
     async def ask_for_all(self, client: Client, deadline: Deadline) -> QueryResult:
         """Return the series of all replicas, with the labels `by`. Raise UnreadableError."""
@@ -136,17 +146,8 @@ class PrometheusServer:
 
     async def ask(self, client: Client, query: str, deadline: Deadline, read: Callable[[bytes], Found]) -> Found | None:
         """Return the answer, read by `read`; None where it is larger than max_answer_bytes. Raise UnreadableError."""
-        options = self._options
-        own = options.authorization
-        answer = await client.fetch(
-            self._endpoint,
-            deadline.left(),
-            limit=options.max_answer_bytes,
-            key=authorized(own, NO_KEY),
-            ca_file=own.ca_file if own else None,
-            headers=[(b"X-Scope-OrgID", options.tenant.encode())] if options.tenant else [],
-            form=urlencode({"query": query}).encode(),
-        )
+        form = urlencode({"query": query}).encode()
+        answer = await self._fetch(client, self._endpoint, deadline.left(), form)
         if answer.failure is None:
             if len(answer.body) < BIG:
                 return _read(read, answer.body)
@@ -155,6 +156,29 @@ class PrometheusServer:
             return None
         said = said_error(answer.body)
         raise UnreadableError(answer.failure.kind, f"{answer.failure.detail.removesuffix('.')}{said and f': {said}'}")
+
+    async def external_labels(self, client: Client, deadline: Deadline) -> Mapping[str, str]:
+        """Return the external labels of the server, which its own series lack; none while it does not answer.
+
+        It is asked until it answers once. Thanos and Mimir have no such path: their series have these labels.
+        """
+        if self._external is None:
+            answer = await self._fetch(client, endpoint_of(self._options.url, CONFIG), min(deadline.left(), BRIEF))
+            if answer.failure is None or answer.failure.kind in REFUSED:
+                self._external = read_external_labels(answer.body) if answer.failure is None else {}
+        return self._external or {}
+
+    async def _fetch(self, client: Client, endpoint: Endpoint, seconds: float, form: bytes | None = None) -> Answer:
+        options, own = self._options, self._options.authorization
+        return await client.fetch(
+            endpoint,
+            seconds,
+            limit=options.max_answer_bytes,
+            key=authorized(own, NO_KEY),
+            ca_file=own.ca_file if own else None,
+            headers=[(b"X-Scope-OrgID", options.tenant.encode())] if options.tenant else [],
+            form=form,
+        )
 
     def _read_known(self, body: bytes) -> QueryResult:
         return read_answer(body, self._labels)

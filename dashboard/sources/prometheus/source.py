@@ -117,6 +117,7 @@ class Prometheus:
         self._kept = (*KEPT, *options.keep_labels)
         self._by = tuple(dict.fromkeys((options.address_label, *self._kept, *NOT_IN_DIGESTS)))
         self._server = PrometheusServer(options, self._by)
+        self._external: Mapping[str, str] = {}
         self._caches: dict[str, SeriesCache] = {}
         self._counters = Counters(options, traffic, limits)
         self._clock = clock
@@ -151,6 +152,9 @@ class Prometheus:
     async def _list(self, client: Client, deadline: Deadline) -> Listing:
         """Return the listing of complete or partial data; in partial data what lacks stays, marked stale."""
         options, name, now = self._options, self._listing.name, self._clock()
+        external = kept_labels(await self._server.external_labels(client, deadline), self._kept)
+        if external != self._external:
+            self._external, self._caches = external, {}
         answer = await self._server.ask_for_all(client, deadline)
         with uncollected():
             by_address = self._by_address(answer.samples)
@@ -234,7 +238,7 @@ class Prometheus:
         # Two jobs may scrape one pod: the first value of a label counts, so that they do not alternate.
         labels = {name: min(texts) for name in self._kept if (texts := [each[name] for each in own if name in each])}
         whole = address if "://" in address else f"{options.scheme}://{address}"
-        target = make_target(whole, {**options.labels, **labels}, self._credentials)
+        target = make_target(whole, {**self._external, **options.labels, **labels}, self._credentials)
         is_settled = not self._needs_lines(latest) or _has_digests(latest)
         cache = SeriesCache(latest, lines, self._of(target, latest, lines, now), is_settled)
         cache.use(latest)

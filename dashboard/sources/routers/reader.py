@@ -139,7 +139,7 @@ class RouterReader:
             if each.failure:
                 kept = f"; keeping its answer of {iso(known[0].observed_at)}" if known else ""
                 failures.append(visible(each.failure + kept))
-        return RouterConfig(name, options.kind, options.pools, tuple(facts), tuple(failures))
+        return RouterConfig(name, options.kind, options.pool_keys, tuple(facts), tuple(failures))
 
     def _kept(self, options: RouterOptions, failure: str) -> list[RouterConfig]:
         """Return the last answers of what cannot be read now."""
@@ -147,7 +147,7 @@ class RouterReader:
             filter(None, ("kubernetes", options.namespace, options.inference_pool or options.selector))
         )
         name = options.url or in_kubernetes
-        last = self._last[options] or [RouterConfig(name, options.kind, options.pools)]
+        last = self._last[options] or [RouterConfig(name, options.kind, options.pool_keys)]
         return [replace(each, failures=(visible(f"{name}: {failure}"),)) for each in last]
 
 

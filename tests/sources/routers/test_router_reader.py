@@ -1,6 +1,7 @@
 """Routers at a URL or in a file: facts with source and time, and a sentence for each source that fails."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from dashboard.config import PollOptions
 from dashboard.config.sources import RouterOptions
 from dashboard.fleet import FactName, RouterConfig, RouterFact, RouterKind
+from dashboard.fleet.routers import facts_of_pool
 from dashboard.sources.routers.kinds import KINDS
 from dashboard.sources.routers.reader import LONGEST_TEXT, MOST_NAMES, RouterReader
 from tests.sources.polling.hostile import BAD_ANSWERS, CERTIFICATE, HostileServer, answers, missing, silent
@@ -308,3 +310,19 @@ def test_an_internal_error_of_a_reader_is_a_sentence_and_the_last_facts_stay(
     assert after.facts == before.facts
     assert after.failures == (f"{llm_d.address}: internal error ZeroDivisionError; its last answers stay",)
     assert caplog.records[-1].exc_info
+
+
+def test_a_router_of_a_cluster_concerns_the_pools_of_this_cluster_only(server: HostileServer) -> None:
+    options = [
+        RouterOptions(kind=RouterKind.MOONCAKE, url=server.address, cluster="e[u", pools=("chat", "b*")),
+        RouterOptions(kind=RouterKind.MOONCAKE, url=server.address, pools=("chat",)),
+    ]
+    of_cluster, of_all = asyncio.run(RouterReader(options, PollOptions()).read(AT))
+
+    def matched(router: RouterConfig) -> list[str]:
+        fact = RouterFact(FactName.VERSION, "1", "a", AT)
+        pools = ("chat", "e[u/chat", "e[u/batch", "us/chat", "e[u/agents")
+        return [each for each in pools if [*facts_of_pool([replace(router, facts=(fact,))], each)]]
+
+    assert matched(of_cluster) == ["e[u/chat", "e[u/batch"]
+    assert matched(of_all) == ["chat"]
