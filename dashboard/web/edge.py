@@ -205,13 +205,14 @@ def guarded(app: ASGIApp, allowed: AllowedHosts, headers: Mapping[str, str], aut
                 MutableHeaders(scope=message).update(headers)
             await send(message)
 
-        request = scope.get("method", ""), scope["path"], Headers(scope=scope)
-        refused = refusal(*request, allowed, is_https=auth.is_secure(HTTPConnection(scope)))
+        request = HTTPConnection(scope)
+        is_https = "origin" in request.headers and auth.is_secure(request)  # it is compared with an Origin only
+        refused = refusal(scope.get("method", ""), scope["path"], request.headers, allowed, is_https=is_https)
         if not refused:
             passed = [(name, value) for name, value in scope["headers"] if name != b"origin"]
             await app({**scope, "headers": passed}, receive, send_secured)
             return
-        auth.note_refused(HTTPConnection(scope), "host", Means.NOBODY, refused)
+        auth.note_refused(request, "host", Means.NOBODY, refused)
         response = PlainTextResponse(FOREIGN, status_code=403)
         if scope["type"] == "http":
             await response(scope, receive, send_secured)

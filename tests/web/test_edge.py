@@ -215,6 +215,26 @@ def test_streamlit_gets_no_origin() -> None:
     assert seen == [[(b"host", b"localhost")]]
 
 
+@pytest.mark.parametrize("origin", [(), ((b"origin", b"http://localhost"),)])
+def test_only_a_request_with_an_origin_asks_whether_the_browser_speaks_https(origin: tuple[Any, ...]) -> None:
+    asked: list[str] = []
+
+    def options() -> AccessOptions:
+        asked.append("options")
+        return AccessOptions()
+
+    async def app(*_: Any) -> None:
+        pass
+
+    async def call() -> None:
+        scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"host", b"localhost"), *origin]}
+        await edge.guarded(app, edge.AllowedHosts(), {}, Auth(options))(scope, app, app)  # type: ignore[arg-type]
+
+    asyncio.run(call())
+
+    assert bool(asked) == bool(origin)
+
+
 INDEX = '<html><head></head><body><div id="root"></div></body></html>'
 BROWSER = {"accept": "text/html,*/*;q=0.8"}
 SCRIPTS = ("Html.A1.js", "BidiComponent.B2.js", "PlotlyChart.C3.js")
