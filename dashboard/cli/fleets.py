@@ -235,16 +235,22 @@ class CommandHistory:
         when = time or service.utc_now()
         return self._past.at(when), self._past.reader().rule_set_at(when)
 
-    def between(self, since: datetime, until: datetime, name: str) -> EventPeriod | None:
-        """Return what happened to a fleet of this name; None where the history is that of another one."""
+    def between(self, since: datetime | None, until: datetime, name: str) -> EventPeriod | None:
+        """Return what happened to a fleet of this name; None where the history is that of another one.
+
+        `since` None: in the last 24 hours, or since the first poll.
+        """
         if self._is_api:
-            raw = asyncio.run(self._get("events", {"since": write_time(since), "until": write_time(until)}))
+            times = {"since": since, "until": until}
+            raw = asyncio.run(self._get("events", {name: write_time(each) for name, each in times.items() if each}))
             with self._reading():
                 of, happened = read_events_json(raw)
             return happened if of == name else None
         if self._past.at(until).name != name:
             return None
-        return EventPeriod(self._past.reader().events(since, until), since, until)
+        reader = self._past.reader()
+        since = since or reader.day_until(until)
+        return EventPeriod(reader.events(since, until), since, until)
 
     def _asked(self, time: datetime | None) -> tuple[Fleet, int]:
         choices = {"at": write_time(time)} if time else {}

@@ -59,7 +59,7 @@ class CommandFleets:
             )
         return fleet
 
-    def happened(self, since: datetime, until: datetime) -> EventPeriod:
+    def happened(self, since: datetime | None, until: datetime) -> EventPeriod:
         found = self._history.between(since, until, self.current().name)
         if found is None:
             raise HistoryError("The history is that of another fleet; correct name in the options.")

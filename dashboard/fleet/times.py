@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
+DAY = timedelta(days=1)
 EXAMPLE = "2026-11-22T14:00Z"
 PERIODS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 LONGEST_PERIOD = timedelta(days=3650)  # that of the option history.keep_spans_days

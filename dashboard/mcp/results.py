@@ -34,12 +34,16 @@ class ToolError(DashboardError):
 
 
 class ResultPage(NamedTuple):
-    """The rows of a tool: a result has those that fit, under `key`. `write` returns one as JSON, `head` is before."""
+    """The rows of a tool: a result has those that fit, under `key`. `write` returns one as JSON, `head` is before.
+
+    `lacks` are sentences on what no call returns.
+    """
 
     key: str
     rows: Sequence[Any]
     head: Mapping[str, Any]
     write: Callable[[Any], Mapping[str, Any]] = dict
+    lacks: Sequence[str] = ()
 
 
 def result_of(page: ResultPage, cursor: str | None) -> dict[str, Any]:
@@ -48,7 +52,7 @@ def result_of(page: ResultPage, cursor: str | None) -> dict[str, Any]:
     Rows are whole, in their order. Only what does not fit by itself is shortened, as `left_out` says.
     """
     at = _row_of(cursor, len(page.rows))
-    left_out: list[str] = []
+    left_out = [*page.lacks]
     head = {"notice": NOTICE, **_shortened(page.head, HEAD_BYTES, left_out)}
     rows: list[Any] = []
     room = MOST_BYTES - RESERVED_BYTES - _size(head)

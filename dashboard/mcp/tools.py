@@ -16,9 +16,9 @@ from dashboard.documents.findings import finding_object, pool_object, traffic_ob
 from dashboard.documents.fleet import comparison_object, engine_object
 from dashboard.documents.plan import cause_object
 from dashboard.fleet import Pool, Replica
-from dashboard.fleet.formatting import end_cut, shortlist
+from dashboard.fleet.formatting import end_cut, iso, shortlist
 from dashboard.fleet.pieces import to_plain
-from dashboard.fleet.times import parse_since
+from dashboard.fleet.times import DAY, parse_since
 from dashboard.mcp.results import ResultPage, ToolError
 from dashboard.render.rule_markdown import headline, rule_page
 from dashboard.render.tabular import setting_object
@@ -42,11 +42,12 @@ Time = Annotated[str, Field(description="A time such as 2026-11-22T14:00Z, or a 
 class Fleets(NamedTuple):
     """Where tools read: the current fleet, what happened to it between two times, and the time.
 
+    Without the first time it is what happened in the last 24 hours, or since the first poll.
     Errors are a DashboardError.
     """
 
     current: Callable[[], Fleet]
-    happened: Callable[[datetime, datetime], EventPeriod]
+    happened: Callable[[datetime | None, datetime], EventPeriod]
     now: Callable[[], datetime]
 
 
@@ -212,18 +213,24 @@ def traffic(fleets: Fleets, pool: PoolName | None = None) -> ResultPage:
     )
 
 
-def changes(fleets: Fleets, since: Time = "24h", until: Time | None = None, pool: PoolName | None = None) -> ResultPage:
-    """Return what happened since a time, from the history.
+def changes(
+    fleets: Fleets, since: Time | None = None, until: Time | None = None, pool: PoolName | None = None
+) -> ResultPage:
+    """Return what happened since a time, from the history; without `since` in the last 24 hours.
 
     Replicas added, removed or restarted; settings; KV cache; findings that began or ended.
     """
     fleet, now = _fleet(fleets), fleets.now()
-    begin, end = _time("since", since, now), _time("until", until, now) if until else now
-    if begin > end:
+    begin, end = (_time(name, text, now) if text else None for name, text in (("since", since), ("until", until)))
+    end = end or now
+    if begin and begin > end:
         raise ToolError("until: earlier than since.")
     happened = fleets.happened(begin, end)
     events = filter_events(happened.events, ChangeFilter(pool), ()) if pool else happened.events
-    return ResultPage("events", events, {"fleet": fleet.name, **pick(happened, ("since", "until"))}, event_object)
+    head = {"fleet": fleet.name, **pick(happened, ("since", "until"))}
+    is_young = begin is None and end - happened.since < DAY
+    lacks = (f"The history begins at {iso(happened.since)}: nothing before is known.",) if is_young else ()
+    return ResultPage("events", events, head, event_object, lacks)
 
 
 def explain_rule(_fleets: Fleets, rule: RuleName | None = None) -> ResultPage:

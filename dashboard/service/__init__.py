@@ -136,9 +136,13 @@ def past(time: datetime) -> Fleet:
     return _past_fleets(time).at(time, current())
 
 
-def happened(since: datetime, until: datetime) -> EventPeriod:
-    """Return what happened between two times; raise HistoryError where the history does not cover them."""
+def happened(since: datetime | None, until: datetime) -> EventPeriod:
+    """Return what happened between two times; raise HistoryError where the history does not cover them.
+
+    `since` None: in the last 24 hours, or since the first poll.
+    """
     reader = _past_fleets(until).reader()
+    since = since or reader.day_until(until)
     reader.poll_at(end_of_second(since))
     return EventPeriod(reader.events(since, until), since, until)
 

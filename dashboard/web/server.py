@@ -21,7 +21,7 @@ from dashboard.documents.findings import findings_json
 from dashboard.documents.fleet import fleet_json
 from dashboard.documents.plan import plan_json
 from dashboard.errors import HistoryError, OptionsError, SnapshotError
-from dashboard.fleet.times import EXAMPLE, parse_since, parse_time
+from dashboard.fleet.times import parse_since, parse_time
 from dashboard.views import pages
 from dashboard.web.limits import LogLimit, raise_descriptor_limit
 from dashboard.web.metrics import FleetMetrics
@@ -170,6 +170,7 @@ def _document(build: Callable[..., bytes], *choices: str) -> Callable[[Request],
 async def events(request: Request) -> Response:
     """Answer what happened `since` a time or within a period, as JSON; `until` another time, else until now.
 
+    Without `since` it is the last 24 hours, or all since the first poll.
     It answers 400 for a wrong parameter, 404 where the history does not cover the range, and without one.
     """
     written = {name: request.query_params.get(name) for name in EVENT_RANGE}
@@ -179,12 +180,11 @@ async def events(request: Request) -> Response:
             times |= {name: parse_since(text, service.now())} if text is not None else {}
         except ValueError as error:
             return JSONResponse({"detail": f"parameter {name}: {error}"}, status_code=400)
-    if SINCE not in times:
-        return JSONResponse({"detail": f"parameter {SINCE} is missing; write {EXAMPLE}"}, status_code=400)
-    if times[SINCE] > times[UNTIL]:
+    since = times.get(SINCE)
+    if since and since > times[UNTIL]:
         return JSONResponse({"detail": f"parameter {UNTIL}: earlier than {SINCE}"}, status_code=400)
     try:
-        happened = await _in_thread(service.happened, times[SINCE], times[UNTIL])
+        happened = await _in_thread(service.happened, since, times[UNTIL])
     except HistoryError as error:
         return JSONResponse({"detail": str(error)}, status_code=404)
     body = await _in_thread(events_json, happened, service.current().name)

@@ -14,6 +14,7 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.config import Options
 from dashboard.documents.load import read_snapshot
+from dashboard.fleet.formatting import iso
 from dashboard.store.packing import content_of
 from dashboard.web import server
 from tests import past_fleets
@@ -149,10 +150,17 @@ def test_the_api_lists_what_happened_between_two_times(tmp_path: Path) -> None:
     assert get("/api/v1/events?since=2h").json()["events"] == later["events"]
 
 
+def test_without_since_the_api_lists_what_happened_from_the_first_poll_on(tmp_path: Path) -> None:
+    past_fleets.show_with_history(tmp_path)
+    found = get("/api/v1/events").json()
+
+    assert found["since"] == iso(past_fleets.FIRST)
+    assert found["events"] == get(f"/api/v1/events?since={found['since']}").json()["events"] != []
+
+
 @pytest.mark.parametrize(
     ("query", "status", "detail"),
     [
-        ("", 400, "parameter since is missing; write 2026-11-22T14:00Z"),
         ("since=now", 400, "parameter since: not a period; write 24h, 7d or 90m, or a time such as 2026-11-22T14:00Z"),
         ("since=24h", 404, "The history has no poll at 2026-03-01T11:42:"),
         ("since=2026-03-02T10:00Z&until=now", 400, "parameter until: not a period; write 24h, 7d or 90m, or a time"),

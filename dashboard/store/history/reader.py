@@ -17,7 +17,7 @@ from dashboard.errors import HistoryError
 from dashboard.fleet import Document, Gap, Letters, Replica
 from dashboard.fleet.formatting import iso, setting_text
 from dashboard.fleet.history import Sightings, UsualTraffic
-from dashboard.fleet.times import EPOCH, MICROSECOND
+from dashboard.fleet.times import DAY, EPOCH, MICROSECOND
 from dashboard.fleet.traffic import TrafficSum, summed
 from dashboard.garbage import uncollected
 from dashboard.store.history import timeline
@@ -114,6 +114,11 @@ class HistoryReader:
         """Return the time of the first poll; None before it."""
         with self._database.read() as connection, connection.begin():
             return _first_poll(connection)
+
+    def day_until(self, until: datetime) -> datetime:
+        """Return the time 24 hours before, in whole seconds; that of the first poll where no poll is so old."""
+        day = (until - DAY).replace(microsecond=0)
+        return max(day, self.first_poll() or day)
 
     def poll_at(self, time: datetime) -> tuple[datetime, Gap | None]:
         """Return the last poll at a time or before, and the gap that the time is in; raise HistoryError for none."""
