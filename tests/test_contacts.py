@@ -1,4 +1,5 @@
-"""The program contacts only its targets: every look-up and connection of its processes is recorded.
+"""The program contacts only its targets: every look-up and connection of its processes, and every program that they
+start, is recorded.
 
 Where the system allows it the commands run in a network namespace that has loopback alone.
 """
@@ -18,6 +19,7 @@ import yaml
 from dashboard.demo import default_fleet, in_thread, targets
 from tests.browser import at_rest, chromium, tab
 from tests.serving import ROOT, dashboard_on
+from tests.sources.kubernetes_api import write_kubeconfig
 
 # Python's audit hooks see each of them, in every library.
 RECORDER = """
@@ -28,6 +30,8 @@ def record(event, arguments):
         address = arguments[0]
     elif event in {"socket.connect", "socket.sendto", "socket.sendmsg"}:
         address = arguments[1]
+    elif event in {"subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system"}:
+        event, address = "program", os.fsdecode(arguments[0] if event != "os.spawn" else arguments[1])
     else:
         return
     with open(os.environ["CONTACTS"], "a") as file:
@@ -62,8 +66,17 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "contacts"
 
 
+def records(recorded: Path) -> list[tuple[str, str]]:
+    return [(event, what) for event, what in map(json.loads, recorded.read_text().splitlines())]
+
+
 def hosts(recorded: Path) -> set[str]:
-    return {json.loads(line)[1] for line in recorded.read_text().splitlines()}
+    return {address for event, address in records(recorded) if event != "program"}
+
+
+def programs(recorded: Path) -> list[str]:
+    """Return the programs that were started, without Python itself."""
+    return [what for event, what in records(recorded) if event == "program" and what != sys.executable]
 
 
 def namespace() -> list[str]:
@@ -88,13 +101,38 @@ def test_a_command_contacts_only_its_targets(tmp_path: Path, recorded: Path, arg
     found = hosts(recorded)
     assert len(found) == 3
     assert all(each.startswith(LOOPBACK) for each in found)
+    assert programs(recorded) == []
 
 
-def test_a_look_up_and_a_connection_are_recorded(recorded: Path) -> None:
+def test_a_look_up_a_connection_and_a_program_are_recorded(recorded: Path) -> None:
     asking = "import socket\nsocket.getaddrinfo('localhost', 80)\nsocket.socket().connect_ex(('127.0.0.9', 9))"
-    subprocess.run([sys.executable, "-c", asking], check=True)
+    starting = "import os, subprocess\nsubprocess.run(['true'])\nos.system('true')\nos.execvp('true', ['true'])"
+    subprocess.run([sys.executable, "-c", f"{asking}\n{starting}"], check=True)
 
     assert hosts(recorded) >= {"localhost", "127.0.0.9"}
+    assert programs(recorded)[:2] == ["true", "true"]
+    assert programs(recorded)[-1].endswith("/true")
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_program_of_a_kubeconfig_is_started_only_where_fleet_yaml_allows_it(
+    tmp_path: Path, recorded: Path, *, allowed: bool
+) -> None:
+    program = tmp_path / "get-token"
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o700)
+    user = json.dumps({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(program)}})
+    kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", "https://127.0.0.1:9", user=user)
+    chosen = {"selector": "app=vllm", "kubeconfig": str(kubeconfig), **({"allow_exec": True} if allowed else {})}
+    config = tmp_path / "fleet.yaml"
+    router = {"kind": "dynamo", **chosen}
+    config.write_text(yaml.safe_dump({"kubernetes": [chosen], "routers": [router], "targets": ["http://127.0.0.1:9"]}))
+    done = subprocess.run(
+        [sys.executable, "-m", "dashboard", "poll", "--config", config], cwd=tmp_path, capture_output=True, check=False
+    )
+
+    assert b"get-token" in done.stdout + done.stderr
+    assert set(programs(recorded)) == ({str(program)} if allowed else set())
 
 
 @pytest.mark.browser

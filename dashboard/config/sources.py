@@ -207,6 +207,7 @@ class KubernetesOptions(Part):
     keep_labels: tuple[LabelKey, ...] = ()
     kubeconfig: PathFromFile | None = None
     context: Annotated[str, Field(min_length=1, max_length=300)] | None = None
+    allow_exec: bool = False
     scheme: Literal["http", "https"] = "http"
     labels: Labels = Field(default_factory=dict)
     credentials: CredentialsOptions | None = None
@@ -239,6 +240,7 @@ class RouterOptions(Part):
     scheme: Literal["http", "https"] = "http"
     kubeconfig: PathFromFile | None = None
     context: Annotated[str, Field(min_length=1, max_length=300)] | None = None
+    allow_exec: bool = False
     authorization: CredentialsOptions | None = None
 
     @model_validator(mode="after")

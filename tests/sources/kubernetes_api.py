@@ -28,6 +28,7 @@ class Cluster:
 
     `expired` continue tokens are answered with 410. A change is an event with the next version; a watch sends those
     since its version and ends. Versions below `oldest` are forgotten; `broken_watch` answers instead of the events.
+    Other tokens than `tokens`, where there are some, get 401.
     """
 
     def __init__(self, server: HostileServer) -> None:
@@ -37,6 +38,7 @@ class Cluster:
         self.expired: list[str] = []
         self.events: list[dict[str, Any]] = []
         self.oldest = 0
+        self.tokens: set[str] = set()
         self.broken_watch: Callable[[Exchange], Awaitable[None]] | None = None
         server.asked.clear()
         self.slices: list[dict[str, Any]] = []
@@ -126,6 +128,9 @@ class Cluster:
 
     async def _list(self, exchange: Exchange, every: Sequence[Mapping[str, Any]]) -> None:
         """Answer in chunks ("Retrieving large results sets in chunks"), with labels that are equal (`a=b,c=d`)."""
+        if self.tokens and exchange.asked.headers.get("authorization", "").removeprefix("Bearer ") not in self.tokens:
+            await exchange.reply(b'{"kind":"Status","code":401,"reason":"Unauthorized"}', 401)
+            return
         query = {name: text for name, (text,) in parse_qs(urlsplit(exchange.asked.path).query).items()}
         if "watch" in query:
             await self._watch(exchange, int(query["resourceVersion"]))

@@ -11,39 +11,44 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dashboard.config import KubernetesOptions
 from dashboard.config.address import host_port, replica_id
 from dashboard.config.document import read_document
+from dashboard.config.sources import RouterOptions
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials
 from dashboard.sources.http.credentials import ApiKey, check_key, find
 from dashboard.sources.http.transport import Trust, load_trust
+from dashboard.sources.kubernetes.program import Login, Program, program_of, read_spec
 from dashboard.sources.source import mapping, mappings, text
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # where Kubernetes mounts it into a pod
 DEFAULT_NAMESPACE = "default"
 NO_KEY = ApiKey(missing="none is given; set token or tokenFile of the user in the kubeconfig")
-PLUGINS = ("exec", "auth-provider")  # run programs: never done here
 NO_CA = "the CA cannot be read as certificates in PEM form"
 MAX_FILE_BYTES = 2**20
 
 
 class Access(NamedTuple):
-    """The address of the API server, whom it trusts, and the namespace of the account or the context."""
+    """The address of the API server, with what it is asked, and the namespace of the account or the context.
+
+    Where there is a program, the login is of it, not this one.
+    """
 
     server: str
-    key: ApiKey
-    trust: ssl.SSLContext | None
+    login: Login
     namespace: str
+    program: Program | None = None
 
 
-def find_access(kubeconfig: Path | None, context: str | None, account: Path = ACCOUNT) -> Access:
+def find_access(options: KubernetesOptions | RouterOptions, account: Path = ACCOUNT) -> Access:
     """Return the access by a kubeconfig, else by $KUBECONFIG, else by the account of the pod; files are read anew.
 
-    Raise UnreadableError with a sentence where there is none.
+    No program is started. Raise UnreadableError with a sentence where there is none.
     """
     written = os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
-    if kubeconfig or written:
-        return _of_file(kubeconfig or Path(written), context)
+    if options.kubeconfig or written:
+        return _of_file(options.kubeconfig or Path(written), options)
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
         wanted = "set kubeconfig or the variable KUBECONFIG"
@@ -52,21 +57,21 @@ def find_access(kubeconfig: Path | None, context: str | None, account: Path = AC
     namespace = _read(account / "namespace").decode(errors="replace").strip()
     ca_file = account / "ca.crt"
     trust = _load(Trust(ca_file), f"{ca_file}: {NO_CA}")
-    return Access(server, find(Credentials(token_file=account / "token")), trust, namespace)
+    return Access(server, Login(find(Credentials(token_file=account / "token")), trust), namespace)
 
 
-def _of_file(path: Path, context: str | None) -> Access:
+def _of_file(path: Path, options: KubernetesOptions | RouterOptions) -> Access:
     document = read_document(_read(path))
     if document.mistakes or not isinstance(document.value, dict):
         line, sentence = document.mistakes[0] if document.mistakes else (1, "not a mapping")
         raise UnreadableError("kubeconfig", f"{path}, line {line}: {sentence}")
     whole = document.value
-    name = context or text(whole, "current-context")
+    name = options.context or text(whole, "current-context")
     chosen = _named(path, whole, "context", name)
     cluster = _named(path, whole, "cluster", text(chosen, "cluster"))
     user = _named(path, whole, "user", text(chosen, "user")) if chosen.get("user") else {}
-    if plugin := next((each for each in PLUGINS if each in user), None):
-        raise UnreadableError("kubeconfig", f"{path}: the user has {plugin}, which is not run; give it a token")
+    if "auth-provider" in user:
+        raise UnreadableError("kubeconfig", f"{path}: the user has auth-provider, which Kubernetes removed; use exec")
     try:
         server = replica_id(text(cluster, "server"))
     except ValueError as error:
@@ -80,6 +85,13 @@ def _of_file(path: Path, context: str | None) -> Access:
     _load(cas, f"{cas.ca_file or path}: {NO_CA}")  # alone, so that the sentence names what cannot be read
     trust = _load(_with_certificate(path, cas, user), f"{path}: the client certificate and its key cannot be read")
     token, file = text(user, "token"), text(user, "tokenFile")
+    program = None
+    if "exec" in user and not (token or file):  # as kubectl: a token wins
+        spec = read_spec(path, user, cluster, cas)
+        if not options.allow_exec:
+            said = "gives the user's credentials; it is started only with allow_exec: true in this entry of fleet.yaml"
+            raise UnreadableError("kubeconfig", f"{spec.where} {said}")
+        program = program_of(spec)
     key = (
         check_key(token, f"the user in {path}")
         if token
@@ -87,7 +99,7 @@ def _of_file(path: Path, context: str | None) -> Access:
         if file
         else NO_KEY
     )
-    return Access(server, key, trust, text(chosen, "namespace") or DEFAULT_NAMESPACE)
+    return Access(server, Login(key, trust), text(chosen, "namespace") or DEFAULT_NAMESPACE, program)
 
 
 def _named(path: Path, whole: Mapping[str, Any], kind: str, name: str) -> Mapping[str, Any]:

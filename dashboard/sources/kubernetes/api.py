@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from dashboard.errors import UnreadableError
-from dashboard.sources.http.client import Client
-from dashboard.sources.http.failures import FORBIDDEN, NOT_FOUND, Endpoint
+from dashboard.sources.http.client import Answer, Client
+from dashboard.sources.http.failures import FORBIDDEN, NOT_FOUND, UNAUTHORIZED, Endpoint
 from dashboard.sources.kubernetes.access import Access
+from dashboard.sources.kubernetes.program import Login
 from dashboard.sources.source import MAX_TARGETS, Deadline, mapping, mappings, text
 from dashboard.vllm.reading import parse_json
 
@@ -58,6 +59,7 @@ class Api:
         self._client = client
         self._access = access
         self._deadline = deadline
+        self._renewed: Login | None = None
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Mapping[str, Any]:
         """Return one object. Raise UnreadableError with a sentence."""
@@ -135,18 +137,11 @@ class Api:
         verb: str,
         seconds: float = math.inf,
     ) -> bytes:
-        answer = await self._client.fetch(
-            Endpoint(
-                self._access.server,
-                resource.path(namespace) + end,
-                f"?{urlencode(query)}" if query else "",
-                is_replica=False,
-            ),
-            min(self._deadline.left(), seconds),
-            limit=MAX_PAGE_BYTES,
-            key=self._access.key,
-            trust=self._access.trust,
-        )
+        path, line = resource.path(namespace) + end, f"?{urlencode(query)}" if query else ""
+        endpoint = Endpoint(self._access.server, path, line, is_replica=False)
+        answer, login = await self._fetch(endpoint, seconds)
+        if answer.status == UNAUTHORIZED and self._access.program and login is not self._renewed:  # once in a read
+            answer, self._renewed = await self._fetch(endpoint, seconds, refused=login)
         if answer.status == GONE and query:
             raise UnreadableError(EXPIRED, f"the list of {resource.plural} expired")
         if answer.status == FORBIDDEN:
@@ -156,6 +151,14 @@ class Api:
         if answer.failure:
             raise UnreadableError(answer.failure.kind, answer.failure.detail)
         return answer.body
+
+    async def _fetch(self, endpoint: Endpoint, seconds: float, refused: Login | None = None) -> tuple[Answer, Login]:
+        """Return an answer, and the login that it was asked with: of the program, where there is one, a new one."""
+        access = self._access
+        login = await access.program.log_in(self._deadline.left(), refused) if access.program else access.login
+        left = min(self._deadline.left(), seconds)
+        answer = await self._client.fetch(endpoint, left, limit=MAX_PAGE_BYTES, key=login.key, trust=login.trust)
+        return answer, login
 
 
 def _object(found: Any) -> Mapping[str, Any]:

@@ -57,7 +57,7 @@ class Kubernetes:
         limits = self._limits
         async with Client(connections=1, max_answer_bytes=MAX_PAGE_BYTES, max_headers=limits.max_headers) as client:
             try:
-                access = find_access(self._options.kubeconfig, self._options.context)
+                access = find_access(self._options)
                 api = Api(client, access, Deadline(limits.replica_timeout_seconds))
                 targets = await self._find(api, self._options.namespace or access.namespace)
                 self._listing = Listing(self.name, tuple(targets))

@@ -81,7 +81,7 @@ class RouterReader:
             if not (options.inference_pool or options.selector):
                 return [self._made(options, str(options.config_file), file, at)]
             try:
-                access = find_access(options.kubeconfig, options.context)
+                access = find_access(options)
                 api, namespace = Api(client, access, deadline), options.namespace or access.namespace
                 pods = await _find_pods(api, options, namespace)
             except UnreadableError as error:

@@ -67,14 +67,18 @@ class Exchange:
 
 
 class HostileServer:
-    """Answers on 127.0.0.1 by `routes`, a mapping of path (without query) to behaviour; 404 elsewhere."""
+    """Answers on 127.0.0.1 by `routes`, a mapping of path (without query) to behaviour; 404 elsewhere.
 
-    def __init__(self, *, tls: bool = False) -> None:
+    `asks_certificate`: only to who shows CERTIFICATE, over TLS.
+    """
+
+    def __init__(self, *, tls: bool = False, asks_certificate: bool = False) -> None:
         self.routes: dict[str, Callable[[Exchange], Awaitable[None]]] = {}
         self.asked: list[Asked] = []
         self.connections = 0
         self.port = 0
-        self._tls = tls
+        self._tls = tls or asks_certificate
+        self._asks_certificate = asks_certificate
         self._ready = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
@@ -116,6 +120,9 @@ class HostileServer:
         if self._tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(CERTIFICATE)
+            if self._asks_certificate:
+                context.verify_mode = ssl.CERT_REQUIRED
+                context.load_verify_locations(CERTIFICATE)
         handlers: set[asyncio.Task[None]] = set()
 
         def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
