@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dashboard import service
-from dashboard.access.visitor import ACTIONS, ForbiddenError, Visitor, missing_role
+from dashboard.access.visitor import UNKNOWN, ForbiddenError, Visitor, missing_role
 from dashboard.config.access import AccessOptions, AccessRole
 from dashboard.errors import DashboardError, HistoryError
 from dashboard.fleet.formatting import iso
@@ -101,8 +101,7 @@ _waiting = threading.BoundedSemaphore(MOST_WAITING)  # for the thread; where the
 
 def _logged(action: str, visitor: Visitor, result: str, reason: str, details: Mapping[str, Any]) -> AuditEntry:
     """Write the line of an entry to standard error, and return the entry."""
-    is_known = action in ACTIONS or result != REFUSED  # who was not let in has no role, though `*` may have one
-    role = role_of(visitor) if is_known else None
+    role = None if visitor.name == UNKNOWN else role_of(visitor)
     entry = AuditEntry(
         at=service.utc_now(),
         action=action,

@@ -19,7 +19,7 @@ from dashboard.access.page import NO_STORE, page
 from dashboard.access.routes import AUTH, WEBSOCKET
 from dashboard.access.sessions import COOKIE, PURPOSE, SessionStore
 from dashboard.access.signing_in import OidcRoutes
-from dashboard.access.visitor import VISITOR_HEADER, Means, NotSignedInError, Visitor
+from dashboard.access.visitor import UNKNOWN, VISITOR_HEADER, Means, NotSignedInError, Visitor
 from dashboard.config.access import AccessOptions
 from dashboard.errors import HistoryError
 from dashboard.fleet.formatting import iso
@@ -187,6 +187,6 @@ class Auth:
 
     def note_refused(self, request: HTTPConnection, event: str, who: Visitor | Means, reason: str) -> None:
         """Log why a request is refused, which its visitor does not read; `who` is a means where nobody is known."""
-        visitor = who if isinstance(who, Visitor) else Visitor("unknown", who, client=self.client(request))
+        visitor = who if isinstance(who, Visitor) else Visitor(UNKNOWN, who, client=self.client(request))
         asked = tokens.OUR_TOKEN.sub("TOKEN", f"{request.scope.get('method', WEBSOCKET)} {request.scope['path']}")
         audit.noted(event, visitor, audit.REFUSED, reason, request=asked)

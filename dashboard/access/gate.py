@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from ipaddress import ip_address
 from math import ceil
@@ -41,12 +42,13 @@ REFUSED_HEADER = "X-Fleet-Access"  # of the answers of the gate, not of a route
 class Refusal(NamedTuple):
     """Why a request is refused, for its visitor: the log has details. 401: nobody is known; 403: the role is too low.
 
-    `is_guess`: the token was wrong, which is limited for each client.
+    `is_guess`: the token was wrong, which is limited for each client. `who` has sent it, for the log.
     """
 
     status: int
     detail: str
     is_guess: bool = False
+    who: Visitor | Means = Means.BEARER
     retry_seconds: int = 0
 
 
@@ -131,7 +133,8 @@ class Gate:
                 found = tokens.find_token(token, access.tokens)
                 return Visitor(found.name, Means.BEARER, fixed=found.role, client=client)
             except NotSignedInError as error:
-                return Refusal(UNAUTHORIZED, f"Unauthorized: {error}", is_guess=True)
+                who = replace(error.who, client=client) if error.who else Means.BEARER
+                return Refusal(UNAUTHORIZED, f"Unauthorized: {error}", is_guess=True, who=who)
         try:
             visitor = await self._auth.visitor(request, client)
             if visitor is None and access.mode == "proxy":
@@ -168,7 +171,7 @@ class Gate:
         """
         if not refused.is_guess:
             return refused
-        self._auth.note_refused(request, "token", Means.BEARER, refused.detail)
+        self._auth.note_refused(request, "token", refused.who, refused.detail)
         if not (seconds := ceil(self._attempts.add(self._auth.client(request)))):
             return refused
         detail = f"Too many requests: {MOST_FAILURES} wrong tokens in a minute; try again in {seconds} s."

@@ -8,7 +8,7 @@ from hashlib import sha256
 from starlette.types import Scope
 
 from dashboard import service
-from dashboard.access.visitor import NotSignedInError
+from dashboard.access.visitor import Means, NotSignedInError, Visitor
 from dashboard.config.access import TokenOptions
 
 SCHEME = "bearer"
@@ -42,7 +42,9 @@ def find_token(text: str, tokens: Sequence[TokenOptions]) -> TokenOptions:
         raise NotSignedInError("the token is unknown.")
     if valid := [each for each in equal if is_valid(each)]:
         return valid[0]
-    raise NotSignedInError(f"token {equal[0].name} expired on {equal[0].expires}.")
+    old = equal[0]
+    who = Visitor(old.name, Means.BEARER, fixed=old.role)
+    raise NotSignedInError(f"token {old.name} expired on {old.expires}.", who)
 
 
 def is_valid(token: TokenOptions) -> bool:

@@ -16,6 +16,7 @@ from dashboard.store.packing import LONGEST_AUTHOR
 VISITOR_HEADER = "X-Fleet-Visitor"  # from the gate to pages and routes; what a client sends under this name is dropped
 
 
+UNKNOWN = "unknown"  # name where nobody is known: without a role, though everybody may have one
 LONGEST_PATH = 2_000  # of a page to go back to; longer ones are the first page
 SECRET_BYTES = 32
 _PATH = re.compile(r"/(?![/\\])[!-\[\]-~]*")  # of this server: no //host, no \, no control characters
@@ -47,7 +48,14 @@ ACTIONS: Mapping[str, AccessRole] = {
 
 
 class NotSignedInError(DashboardError):
-    """Nobody is recognized; the sentence has cause and action, and may be shown to anybody."""
+    """Nobody is recognized; the sentence has cause and action, and may be shown to anybody.
+
+    `who` is the owner of a token that has expired.
+    """
+
+    def __init__(self, sentence: str, who: "Visitor | None" = None) -> None:
+        super().__init__(sentence)
+        self.who = who
 
 
 class UnavailableError(DashboardError):
@@ -124,7 +132,7 @@ class Identity:
 
 
 # A request whose connection is gone: no role.
-UNKNOWN_VISITOR = Visitor("unknown", Means.NOBODY)
+UNKNOWN_VISITOR = Visitor(UNKNOWN, Means.NOBODY)
 
 
 def safe_path(text: str) -> str:

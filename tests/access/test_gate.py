@@ -175,6 +175,23 @@ def test_a_token_in_a_url_and_a_forged_cookie_are_refusals_once_a_minute_for_eac
     assert audit.refusals.counts == {"token_in_url": 12, "session": 6, "sign_in": 6}, "each of them"
 
 
+def test_the_audit_log_has_the_role_of_who_is_refused_and_the_owner_of_an_expired_token(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "refusals", audit.RecentKeys())
+    ask(gated({"tokens": [entry()]}, "0.0.0.0"), "/x", "POST", headers=bearer())
+    ask(gated({"tokens": [entry("editor", expires="2020-01-01")]}, "0.0.0.0"), "/", headers=bearer())
+    ask(gated({"tokens": []}, "0.0.0.0"), "/", headers=bearer())
+
+    lines = [json.loads(each) for each in capsys.readouterr().err.splitlines()]
+    assert [(each["audit"], each["visitor"], each.get("role")) for each in lines] == [
+        ("access", "ci", "viewer"),
+        ("token", "ci", "editor"),
+        ("token", "unknown", None),
+    ]
+    assert all(each["client"] for each in lines)
+
+
 def test_two_authorization_headers_are_refused() -> None:
     sent = [(b"host", b"localhost"), *[(b"authorization", b"Bearer " + TOKEN.encode())] * 2]
     scope = {"type": "http", "method": "GET", "path": "/", "headers": sent, "query_string": b""}
