@@ -20,6 +20,7 @@ from dashboard.access.attempts import FailureCounts
 from dashboard.access.page import NO_STORE, SIGN_IN, PageLink, page
 from dashboard.access.routes import AUTH
 from dashboard.access.visitor import (
+    ForbiddenError,
     Identity,
     Means,
     NotSignedInError,
@@ -42,7 +43,7 @@ LOGIN, CALLBACK, SIGNED_OUT = f"{AUTH}login", f"{AUTH}callback", f"{AUTH}signed-
 NEXT, AGAIN, AWAY = "next", "again", "away"  # parameters; AWAY: the provider did not answer
 START = "/"
 SEE_OTHER, BAD_REQUEST, FORBIDDEN, NOT_FOUND, TOO_MANY, UNAVAILABLE = 303, 400, 403, 404, 429, 503
-COOKIE, PURPOSE = "fleet_sign_in_", "sign-in"
+COOKIE, PURPOSE, REFUSED = "fleet_sign_in_", "sign-in", "refused"
 COOKIE_CHARACTERS = 8  # of the state, in the name: several tabs may sign in at once
 MOST_COOKIES = 10
 PENDING_SECONDS = 600
@@ -104,21 +105,31 @@ class OidcRoutes:
     async def _callback(self, request: Request) -> Response:
         """End a sign-in: begin a session under a new id, whatever cookie the browser had before."""
         answer = dict(request.query_params)
-        begun = self._pending(request, answer.get("state", ""))
+        fields = self._kept(request, answer.get("state", ""), PURPOSE)
+        begun = PendingSignIn(*fields) if fields else None
         if begun is None or len(answer) != len(request.query_params.multi_items()):
             try:
                 if await self._auth.sign_in(request) is not None:  # the button back
                     return RedirectResponse(START, SEE_OTHER, NO_STORE)
             except HistoryError as error:
                 return _unavailable(error)
+            if refused := self._kept(request, answer.get("state", ""), REFUSED):  # the page is loaded again
+                return page("Forbidden", refused[1], FORBIDDEN, SOMEBODY_ELSE)
             detail = "It began in another browser, more than 10 minutes ago, or has ended already."
             self._auth.note_refused(request, "sign_in", Means.OIDC, detail)
             return page("Sign-in failed", detail, BAD_REQUEST, SIGN_IN)
-        response = await self._ended(request, begun, answer)
-        self._auth.set_cookie(response, _cookie(begun.state), "", 0, request)
+        cookie = "", 0
+        try:
+            response = await self._ended(request, begun, answer)
+        except ForbiddenError as error:
+            response = page("Forbidden", str(error), FORBIDDEN, SOMEBODY_ELSE)
+            kept = [int(time.time()), begun.state, str(error)]
+            cookie = self._auth.keys.sign(kept, REFUSED), PENDING_SECONDS
+        self._auth.set_cookie(response, _cookie(begun.state), *cookie, request)
         return response
 
     async def _ended(self, request: Request, begun: PendingSignIn, answer: Mapping[str, str]) -> Response:
+        """Redeem the answer of the provider. Raise ForbiddenError for somebody without a role."""
         try:
             found = await self._provider().redeem(answer, begun, self._url(request, CALLBACK))
         except NotSignedInError as error:
@@ -130,7 +141,7 @@ class OidcRoutes:
         if visitor.role(self._options()) is None:
             groups = ", ".join(sorted(found.groups)) or "none: the provider sent none"
             self._auth.note_refused(request, "sign_in", visitor, f"No role. Groups: {groups}.")
-            return page("Forbidden", no_role(found.name), FORBIDDEN, SOMEBODY_ELSE)
+            raise ForbiddenError(no_role(found.name))
         response = RedirectResponse(begun.next, SEE_OTHER, NO_STORE)
         try:
             more = {"groups": found.groups, "sealed": self._sealed(found)}
@@ -202,16 +213,18 @@ class OidcRoutes:
         issuer, subject, refresh_token, id_token = json.loads(text)
         return Identity(issuer, subject, sign_in.name, sign_in.groups, refresh_token, id_token)
 
-    def _pending(self, request: Request, state: str) -> PendingSignIn | None:
-        """Return the sign-in that this browser began with a state; None for another, or an old one."""
+    def _kept(self, request: Request, state: str, purpose: str) -> list[str] | None:
+        """Return what this browser keeps of its sign-in with a state, which is first; None for another, or an old one.
+
+        It is a PendingSignIn, or after a refusal its sentence.
+        """
         cookie = self._auth.cookie_name(_cookie(state), request)
-        signed = self._auth.keys.verify(request.cookies.get(cookie, ""), PURPOSE)
+        signed = self._auth.keys.verify(request.cookies.get(cookie, ""), purpose)
         if signed is None:
             return None
         began, *fields = signed
-        begun = PendingSignIn(*fields)
-        is_own = hmac.compare_digest(begun.state.encode(), state.encode(errors="replace"))
-        return begun if is_own and time.time() - began < PENDING_SECONDS else None
+        is_own = hmac.compare_digest(fields[0].encode(), state.encode(errors="replace"))
+        return fields if is_own and time.time() - began < PENDING_SECONDS else None
 
     def _url(self, request: Request, path: str) -> str:
         """Return the URL of a path for the provider: of `access.oidc.url`, else under the name of the request."""

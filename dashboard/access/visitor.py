@@ -63,7 +63,7 @@ class UnavailableError(DashboardError):
 
 
 class ForbiddenError(DashboardError):
-    """A role does not include an action."""
+    """A role does not include an action, or somebody has none."""
 
 
 @dataclass(frozen=True)

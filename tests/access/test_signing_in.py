@@ -171,9 +171,15 @@ def test_somebody_without_a_role_gets_no_session_but_a_way_to_sign_in_as_somebod
     assert told(refused) == sentence
     assert COOKIE not in browser.cookies
     assert 'href="/auth/login?again=1"' in refused.text
+    loaded_again = browser.get(refused.url)
+    assert (loaded_again.status_code, loaded_again.text) == (403, refused.text)
+    other = dashboard.browser().get(refused.url)
+    assert told(other) == "It began in another browser, more than 10 minutes ago, or has ended already."
 
     again = browser.get("/auth/login?again=1")
     assert parse_qs(urlsplit(again.headers["location"]).query)["prompt"] == ["login"]
+    browser.get("/auth/callback", params=at_provider(again.headers["location"], "bob"))
+    assert browser.get(refused.url).status_code == 303, "the button back of bob"
 
 
 def test_without_its_client_secret_the_server_does_not_start(

@@ -144,6 +144,8 @@ def test_somebody_without_a_role_signs_in_as_somebody_else(page: Page, served: S
     page.goto(served.url)
     sign_in(page, "eve")
     expect(page.get_by_text("No role for eve@example.com")).to_be_visible()
+    page.reload()
+    expect(page.get_by_text("No role for eve@example.com")).to_be_visible()
     page.get_by_role("link", name="Sign in as somebody else").click()
     sign_in(page, "bob")
     settle(page)
