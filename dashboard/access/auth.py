@@ -9,13 +9,13 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from dashboard import service
 from dashboard.access import audit, proxy, tokens
 from dashboard.access.keys import SessionKeys
-from dashboard.access.page import NO_STORE, page
+from dashboard.access.page import FONT, NO_STORE, page
 from dashboard.access.routes import AUTH, WEBSOCKET
 from dashboard.access.sessions import COOKIE, PURPOSE, SessionStore
 from dashboard.access.signing_in import OidcRoutes
@@ -35,12 +35,17 @@ class Auth:
     """Sign-ins of browsers. One for each gate."""
 
     def __init__(
-        self, options: Callable[[], AccessOptions], rows: SignIns | None = None, folder: Path | None = None
+        self,
+        options: Callable[[], AccessOptions],
+        rows: SignIns | None = None,
+        folder: Path | None = None,
+        font: Path | None = None,
     ) -> None:
         """Read nothing yet. `options` returns those in force. Without `rows` sign-ins are kept in memory.
 
-        `folder` is private, for a key that signs cookies; None: nothing is written.
+        `folder` is private, for a key that signs cookies; None: nothing is written. `font` is that of pages.
         """
+        self._font_file = font
         self._options = options
         self.sessions = SessionStore(rows or MemorySignIns(), lambda: options().session)
         self.keys = SessionKeys(lambda: options().session, folder)
@@ -52,6 +57,7 @@ class Auth:
             Route(f"{AUTH}token", self._token, methods=["POST"]),
             Route(f"{AUTH}logout", self._logout, methods=["POST"]),
             Route(f"{AUTH}revoke", self._revoke, methods=["POST"]),
+            Route(FONT, self._font),
             *self.oidc.routes(),
         ]
 
@@ -91,6 +97,11 @@ class Auth:
         """Give a browser the cookie of its sign-in, signed with the newest key."""
         left = max(0, int((sign_in.ends_at - service.utc_now()).total_seconds()))
         self.set_cookie(response, COOKIE, self.keys.sign(sign_in.id, PURPOSE), left, request)
+
+    async def _font(self, _request: Request) -> Response:
+        if self._font_file is None:
+            return Response(status_code=NOT_FOUND)
+        return FileResponse(self._font_file, media_type="font/woff2", headers={"Cache-Control": "max-age=86400"})
 
     async def _token(self, request: Request) -> Response:
         """Begin a session with the role of the token of the request, which the gate has checked."""

@@ -34,6 +34,7 @@ TABLE = (
     RouteRole("/auth/login", READING, None, "sign-in: to the OpenID provider"),
     RouteRole("/auth/callback", READING, None, "sign-in: back from the OpenID provider"),
     RouteRole("/auth/signed-out", READING, None, "a page after sign-out"),
+    RouteRole("/auth/font.woff2", READING, None, "font of the pages of sign-in"),
     RouteRole("/auth/logout", frozenset({"POST"}), None, "sign-out"),
     RouteRole("/auth/revoke", frozenset({"POST"}), AccessRole.ADMIN, "end all sessions of somebody"),
     RouteRole("/auth/session", READING, AccessRole.VIEWER, "name, role and end of the session"),

@@ -59,6 +59,7 @@ SCRIPTS = (
     *("Html.", "purify.es.", "BidiComponent.", "serialization.", "recordbatch."),
     *("TextInput.", "Selectbox.", "ButtonGroup.", "useMenuTrigger.", "useSyncComboBoxEnterTargetFocus."),
 )
+FONT = "SourceSansVF-Upright.*.woff2"  # that of pages
 CHARTS = "PlotlyChart."  # of Capacity; too large for every page
 
 
@@ -175,6 +176,7 @@ def middleware(options: Options, address: Callable[[], str], page: Path) -> Midd
     """Return the middleware for a server of Streamlit's `page`; `address` is called once the server starts."""
     html = page.read_text(encoding="utf-8")
     headers = security_headers(options.frame_ancestors, with_look(html))
+    font = next(page.parent.glob(f"static/media/{FONT}"), None)
     scripts = tuple(each.name for each in page.parent.glob("static/js/*.js"))
 
     def in_force() -> AccessOptions:
@@ -182,7 +184,8 @@ def middleware(options: Options, address: Callable[[], str], page: Path) -> Midd
 
     def edge(app: ASGIApp) -> ASGIApp:
         bound = address().lower()
-        auth = Auth(in_force, configured_sign_ins(options), None if options.read_only else options.data_folder)
+        folder = None if options.read_only else options.data_folder
+        auth = Auth(in_force, configured_sign_ins(options), folder, font)
         gate = Gate(with_first_paint(app, html, scripts), in_force, bound, auth)
         return guarded(gate, AllowedHosts(options.allowed_hosts, bound), headers, auth)
 

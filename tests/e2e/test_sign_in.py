@@ -88,6 +88,9 @@ def test_a_page_asks_for_a_sign_in_opens_and_closes_with_sign_out(page: Page, se
     page.get_by_role("button", name="Yes, sign me out").click()
     expect(page.get_by_role("heading", name="Signed out")).to_be_visible()
     assert page.url.startswith(f"{served.url}/auth/signed-out")
+    expect(page.get_by_role("banner")).to_have_text("fleet")
+    page.wait_for_function("document.fonts.status === 'loaded'")
+    assert page.evaluate("[...document.fonts].map(each => `${each.family} ${each.status}`)") == ["Source Sans loaded"]
     page.evaluate("history.go(-2)")  # the button back: browsers show the page from their cache
     page.wait_for_url(f"{served.url}/auth/signed-out?next=%2Ffindings*", timeout=10_000)
     page.goto(f"{served.url}/findings")
