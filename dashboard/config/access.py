@@ -67,7 +67,7 @@ def _digest(text: str) -> str:
     return text.lower()
 
 
-RoleName = Annotated[AccessRole, BeforeValidator(_role)]
+RoleName = Annotated[AccessRole, BeforeValidator(_role, json_schema_input_type=Literal["viewer", "editor", "admin"])]
 Header = Annotated[str, AfterValidator(_header)]
 Peer = Annotated[str, AfterValidator(_peer)]
 Digest = Annotated[str, AfterValidator(_digest)]

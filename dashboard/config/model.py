@@ -122,7 +122,7 @@ def _listed(value: Any) -> Any:
 Host = Annotated[str, AfterValidator(_host)]
 AllowedEntry = Annotated[str, AfterValidator(_allowed)]
 FramingSite = Annotated[str, AfterValidator(_framing_site)]
-_FromText = (NoDecode, BeforeValidator(_listed))
+_FromText = (NoDecode, BeforeValidator(_listed, json_schema_input_type=str | tuple[str, ...]))
 
 
 SQLITE = "sqlite:///"

@@ -137,7 +137,7 @@ class SuppressOptions(Part):
     rule: Annotated[str, AfterValidator(_known_rule)]
     owner: RequiredText
     reason: RequiredText
-    until: Annotated[date, BeforeValidator(_day)]
+    until: Annotated[date, BeforeValidator(_day, json_schema_input_type=date)]
     pool: Name | None = None
     replicas: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], AfterValidator(some)] = ()
     labels: Annotated[Labels, AfterValidator(some)] = Field(default_factory=dict)

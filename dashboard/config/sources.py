@@ -2,6 +2,7 @@
 
 import glob
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -28,15 +29,21 @@ def _glob_from_file(pattern: str, info: ValidationInfo) -> str:
     return str(_path_from_file(Path(pattern), info, folder))
 
 
-def _like(pattern: str, sentence: str) -> AfterValidator:
-    """Return a check of a whole text; a text that does not match is a mistake with this sentence."""
+@dataclass(frozen=True)
+class Like:
+    """A check of a whole text; a text that does not match is a mistake with this sentence."""
 
-    def check(text: str) -> str:
-        if not re.fullmatch(pattern, text, re.ASCII):
-            raise ValueError(sentence)
+    pattern: str
+    sentence: str
+
+    def __call__(self, text: str) -> str:
+        if not re.fullmatch(self.pattern, text, re.ASCII):
+            raise ValueError(self.sentence)
         return text
 
-    return AfterValidator(check)
+
+def _like(pattern: str, sentence: str) -> AfterValidator:
+    return AfterValidator(Like(pattern, sentence))
 
 
 def _matchers(text: str) -> str:

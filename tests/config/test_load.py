@@ -9,12 +9,11 @@ import pytest
 from dashboard.config import Options, PollOptions, TargetOptions, load_options
 from dashboard.config.model import check_pattern
 from dashboard.errors import OptionsError
-from tests.config.mistakes import mistakes_of
+from tests.config.mistakes import mistakes_of, one_mistake_each
 from vllm_fleet_provider.shared.redaction import MARKER, also_redact, is_secret, redact, redact_prose
 
 pytestmark = pytest.mark.usefixtures("working_folder")
 
-FILE = Path(__file__).with_name("mistakes.txt")
 NOT_A_MAPPING = "not a mapping; write lines of `key: value`"
 NOT_A_LIST = "not a list; begin each entry with `- `"
 
@@ -70,16 +69,7 @@ def test_environment_variables_override_the_file_unless_empty(monkeypatch: pytes
     )
 
 
-def cases() -> Iterator[tuple[str, str]]:
-    """Yield options files and their only mistakes: of mistakes.txt, and those that are too long for it."""
-    lines = [line for line in FILE.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
-    yield from zip(lines[::2], (line.strip() for line in lines[1::2]), strict=True)
-    for key in ("zzz", "_env_file"):
-        yield f"{{name: x, {key}: x}}", f"{key}: unknown key; the keys here are {', '.join(Options.model_fields)}"
-    yield "name: " + "x" * 101, "name: longer than 100 characters; shorten it"
-
-
-@pytest.mark.parametrize(("text", "sentence"), list(cases()))
+@pytest.mark.parametrize(("text", "sentence"), list(one_mistake_each()))
 def test_each_mistake_is_one_sentence_with_its_line(text: str, sentence: str) -> None:
     assert mistakes_of(f"# first\n{text}") == (f"fleet.yaml:2: {sentence}",)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from dashboard.render.rule_markdown import headline, page_path, rule_page, table_cell, worst
 from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.registry import Rule
-from tests.tools import access_table, command_line, config_api, dataframes
+from tests.tools import access_table, command_line, config_api, dataframes, options_schema
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "docs" / "rules"
@@ -44,6 +44,7 @@ def generated() -> dict[Path, str]:
         config_api.PAGE: config_api.page_text(config_api.PAGE.read_text()),
         dataframes.PAGE: dataframes.page_text(),
         access_table.PAGE: access_table.page_text(access_table.PAGE.read_text()),
+        options_schema.FILE: options_schema.schema_text(),
         **rule_pages(),
     }
 
