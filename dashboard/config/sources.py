@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
 from dashboard.config.address import replica_id, service_url
 from dashboard.config.rules import Labels, Name, Part, some
@@ -84,6 +84,10 @@ ObjectName = Annotated[
         r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?",
         "not a name of Kubernetes; write lower case letters, digits, - and .",
     ),
+]
+ALL_NAMESPACES = "*"
+Namespace = Annotated[
+    str, _like(r"\*|[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", "not the name of a namespace, or '*' for all")
 ]
 LabelKey = Annotated[
     str,
@@ -198,12 +202,18 @@ class PrometheusOptions(Part):
 
 
 class KubernetesOptions(Part):
-    """Pods of one namespace: of an InferencePool, with some labels, or behind a Service.
+    """Pods of an InferencePool, with some labels, or behind a Service, in namespaces; `*` are all.
 
     `credentials` are for the replicas.
     """
 
-    namespace: ObjectName | None = None
+    namespaces: Annotated[
+        tuple[Namespace, ...],
+        BeforeValidator(
+            lambda written: [written] if written == ALL_NAMESPACES else written,
+            json_schema_input_type=Literal["*"] | tuple[Namespace, ...],
+        ),
+    ] = ()
     inference_pool: ObjectName | None = None
     selector: LabelSelector | None = None
     service: ObjectName | None = None
@@ -226,6 +236,8 @@ class KubernetesOptions(Part):
             raise ValueError("inference_pool, selector and service exclude each other; keep one")
         if not given:
             raise ValueError("inference_pool, selector or service is needed; set one of them")
+        if ALL_NAMESPACES in self.namespaces and (len(self.namespaces) > 1 or self.selector is None):
+            raise ValueError("namespaces: '*' stands alone, and with selector only; list the namespaces")
         return self
 
 

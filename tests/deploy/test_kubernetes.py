@@ -30,7 +30,7 @@ SCHEMAS = Path(__file__).parent / "schemas"  # of resources that are no part of 
 VERSIONS = ("1.30", "1.37")  # the oldest that clouds still offered in 2026, and the newest
 TOKEN = "fleet_of_prometheus"
 SECRETS = {"OIDC_SECRET": "secret", "SESSION_KEYS": "0" * 64}  # what the ConfigMap names, by envFrom
-OPTIONAL = {"ingress.yaml", "servicemonitor.yaml", "prometheusrule.yaml"}
+OPTIONAL = {"clusterrole.yaml", "ingress.yaml", "servicemonitor.yaml", "prometheusrule.yaml"}
 
 
 def built(folder: Path) -> list[dict[str, Any]]:
@@ -58,8 +58,12 @@ def pod(resources: dict[str, dict[str, Any]]) -> dict[str, Any]:
 def test_every_resource_is_valid_for_its_version_of_kubernetes(
     resources: dict[str, dict[str, Any]], version: str
 ) -> None:
-    ingress = yaml.safe_load((FOLDER / "ingress.yaml").read_text())
-    for each in (*resources.values(), ingress):
+    optional = [
+        each
+        for name in ("ingress", "clusterrole")
+        for each in yaml.safe_load_all((FOLDER / f"{name}.yaml").read_text())
+    ]
+    for each in (*resources.values(), *optional):
         kubernetes_validate.validate(each, version, strict=True)
 
 
@@ -77,7 +81,13 @@ def test_optional_resources_can_be_added(tmp_path: Path) -> None:
     file = copy / "kustomization.yaml"
     file.write_text(re.sub(r"^  # - (\S+\.yaml).*$", r"  - \1", file.read_text(), flags=re.MULTILINE))
 
-    assert {"Ingress", "ServiceMonitor", "PrometheusRule"} < {each["kind"] for each in built(copy)}
+    kinds = {each["kind"]: each for each in built(copy)}
+    assert {"ClusterRole", "Ingress", "ServiceMonitor", "PrometheusRule"} < kinds.keys()
+    binding, account = kinds["ClusterRoleBinding"], kinds["ServiceAccount"]
+    assert binding["roleRef"]["name"] == kinds["ClusterRole"]["metadata"]["name"]
+    (subject,) = binding["subjects"]
+    assert (subject["kind"], subject["name"]) == ("ServiceAccount", account["metadata"]["name"])
+    assert subject["namespace"]  # kustomize cannot know it with `kubectl apply -n`
 
 
 def test_the_options_in_the_config_map_load_without_a_mistake(
@@ -188,12 +198,12 @@ def test_the_account_of_the_pod_may_read_what_the_source_reads_and_nothing_else(
 
     assert pod["serviceAccountName"] == account["metadata"]["name"] == subject["name"]
     assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) == ("Role", role["metadata"]["name"])
-    assert {(group, *rule["resources"]) for rule in role["rules"] for group in rule["apiGroups"]} == {
-        ("", "pods"),
-        ("inference.networking.k8s.io", "inferencepools"),
-        ("discovery.k8s.io", "endpointslices"),
-    }
-    assert all(rule["verbs"] == ["get", "list", "watch"] for rule in role["rules"])
+    assert [(*rule["apiGroups"], *rule["resources"], *rule["verbs"]) for rule in role["rules"]] == [
+        ("", "pods", "get", "list", "watch"),
+        ("inference.networking.k8s.io", "inferencepools", "get", "list", "watch"),
+        ("discovery.k8s.io", "endpointslices", "get", "list", "watch"),
+        ("", "services", "get"),
+    ]
 
 
 def test_the_rule_for_routers_can_be_added(tmp_path: Path) -> None:
@@ -202,7 +212,7 @@ def test_the_rule_for_routers_can_be_added(tmp_path: Path) -> None:
     file.write_text(re.sub(r"^  # ( *(?:- )?\w+: \[.*\])$", r"  \1", file.read_text(), flags=re.MULTILINE))
     role = next(each for each in built(copy) if each["kind"] == "Role")
 
-    assert role["rules"][-1] == {"apiGroups": [""], "resources": ["services", "configmaps"], "verbs": ["get"]}
+    assert role["rules"][-1] == {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
 
 
 @pytest.mark.parametrize(("name", "field"), [("servicemonitor", "endpoints"), ("prometheusrule", "groups")])

@@ -16,6 +16,7 @@ from tests.sources.polling.hostile import Exchange, HostileServer
 
 NAMESPACE = "llm-d"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+ALL_PODS = "/api/v1/pods"
 SLICES = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices"
 POOLS = f"/apis/inference.networking.k8s.io/v1/namespaces/{NAMESPACE}/inferencepools"
 SERVICES = f"/api/v1/namespaces/{NAMESPACE}/services"
@@ -24,7 +25,7 @@ TOKEN = "t0ken"
 
 
 class Cluster:
-    """The pods, InferencePools, EndpointSlices, Services and ConfigMaps of one namespace.
+    """The pods of all namespaces, and the InferencePools, EndpointSlices, Services and ConfigMaps of NAMESPACE.
 
     `expired` continue tokens are answered with 410. A change is an event with the next version; a watch sends those
     since its version and ends. Versions below `oldest` are forgotten; `broken_watch` answers instead of the events.
@@ -42,7 +43,7 @@ class Cluster:
         self.broken_watch: Callable[[Exchange], Awaitable[None]] | None = None
         server.asked.clear()
         self.slices: list[dict[str, Any]] = []
-        server.routes[PODS] = self._list_pods
+        server.routes[PODS] = server.routes[ALL_PODS] = self._list_pods
         server.routes[SLICES] = self._list_slices
 
     def add_pool(self, name: str, labels: Mapping[str, str], *ports: int) -> dict[str, Any]:
@@ -77,10 +78,13 @@ class Cluster:
             f"{CONFIG_MAPS}/{name}", {"metadata": {"name": name, "namespace": NAMESPACE}, "data": dict(data)}
         )
 
-    def add_pod(self, name: str, address: str, labels: Mapping[str, str], **status: Any) -> dict[str, Any]:
-        """Create a pod that is ready; `status` replaces parts of its status."""
+    def add_pod(
+        self, name: str, address: str, labels: Mapping[str, str], *, namespace: str = NAMESPACE, **status: Any
+    ) -> dict[str, Any]:
+        """Create a pod that is ready; `status` replaces parts of its status. No other pod has its name."""
+        self.server.routes[f"/api/v1/namespaces/{namespace}/pods"] = self._list_pods
         self.pods[name] = {
-            "metadata": {"name": name, "namespace": NAMESPACE, "labels": dict(labels), "annotations": {}},
+            "metadata": {"name": name, "namespace": namespace, "labels": dict(labels), "annotations": {}},
             "spec": {
                 "nodeName": "gpu-1",
                 "containers": [{"name": "vllm", "ports": [{"name": "http", "containerPort": 8000}]}],
@@ -115,10 +119,10 @@ class Cluster:
         self.slices.append({"metadata": meta, "addressType": "IPv4", "endpoints": [*endpoints], "ports": ports})
         return self.slices[-1]
 
-    def queries(self) -> list[dict[str, str]]:
+    def queries(self, path: str = PODS) -> list[dict[str, str]]:
         """Return the queries of the lists of pods, in order."""
         asked = (urlsplit(each.path) for each in self.server.asked)
-        return [{name: text for name, (text,) in parse_qs(each.query).items()} for each in asked if each.path == PODS]
+        return [{name: text for name, (text,) in parse_qs(each.query).items()} for each in asked if each.path == path]
 
     async def _list_pods(self, exchange: Exchange) -> None:
         await self._list(exchange, list(self.pods.values()))
@@ -132,15 +136,21 @@ class Cluster:
             await exchange.reply(b'{"kind":"Status","code":401,"reason":"Unauthorized"}', 401)
             return
         query = {name: text for name, (text,) in parse_qs(urlsplit(exchange.asked.path).query).items()}
+        wanted = dict(each.split("=", 1) for each in query.get("labelSelector", "").split(",") if each)
+
+        def is_chosen(one: Mapping[str, Any]) -> bool:
+            return is_in(one, exchange) and wanted.items() <= one["metadata"]["labels"].items()
+
         if "watch" in query:
-            await self._watch(exchange, int(query["resourceVersion"]))
+            since = [] if every is self.slices else self.events[int(query["resourceVersion"]) :]
+            chosen = [each for each in since if is_chosen(each["object"])]
+            await self._watch(exchange, int(query["resourceVersion"]), chosen)
             return
         if query.get("continue") in self.expired:
             self.expired.remove(query["continue"])
             await exchange.reply(b'{"kind":"Status","code":410,"reason":"Expired"}', 410)
             return
-        wanted = dict(each.split("=", 1) for each in query.get("labelSelector", "").split(",") if each)
-        found = [each for each in every if wanted.items() <= each["metadata"]["labels"].items()]
+        found = list(filter(is_chosen, every))
         start, size = int(query.get("continue", 0)), int(query["limit"])
         rest = str(start + size) if start + size < len(found) else ""
         page = {
@@ -149,10 +159,10 @@ class Cluster:
         }
         await exchange.reply(json.dumps(page).encode())
 
-    async def _watch(self, exchange: Exchange, version: int) -> None:
+    async def _watch(self, exchange: Exchange, version: int, since: Sequence[Mapping[str, Any]]) -> None:
         """Send events ("Efficient detection of changes"), and a bookmark ("Watch bookmarks"); 410 as an event, too."""
         events = [
-            *self.events[version:],
+            *since,
             {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(len(self.events))}}},
         ]
         if version < self.oldest:
@@ -161,6 +171,12 @@ class Cluster:
             await self.broken_watch(exchange)
         else:
             await exchange.reply(b"".join(json.dumps(each).encode() + b"\n" for each in events))
+
+
+def is_in(one: Mapping[str, Any], exchange: Exchange) -> bool:
+    """Return whether an object is in the namespace of a path, if it has one."""
+    _, _, rest = exchange.asked.path.partition("/namespaces/")
+    return not rest or one["metadata"]["namespace"] == rest.partition("/")[0]
 
 
 def write_kubeconfig(path: Path, server: str, *, user: str = f"{{token: {TOKEN}}}", cluster: str = "") -> Path:

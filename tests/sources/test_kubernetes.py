@@ -103,6 +103,7 @@ def test_an_inference_pool_gives_labels_ports_and_pool_with_roles_apart(cluster:
 
 def test_the_endpoints_of_a_service_are_targets_once_with_their_pods(cluster: Cluster, kubeconfig: Path) -> None:
     pod = {"kind": "Pod", "name": "chat-a"}
+    cluster.add_service("chat", None)
     cluster.add_slice("chat", {"addresses": ["10.0.0.1"], "nodeName": "gpu-1", "targetRef": pod, "conditions": {}})
     cluster.add_slice("chat", {"addresses": ["10.0.0.1"]}, {"addresses": ["10.0.0.2"], "conditions": {"ready": False}})
     cluster.add_slice("other", {"addresses": ["10.0.0.3"]})
@@ -151,6 +152,7 @@ def test_a_pod_has_eight_ports_at_most_and_says_so(cluster: Cluster, kubeconfig:
 
 
 def test_the_limit_of_targets_counts_targets(cluster: Cluster, kubeconfig: Path) -> None:
+    cluster.add_service("chat", None)
     addresses = [{"addresses": [f"10.0.{number // 256}.{number % 256}"]} for number in range(501)]
     for _ in range(100):
         cluster.add_slice("chat", *addresses)
@@ -213,7 +215,7 @@ def test_a_refusal_names_the_verb_the_resource_and_the_rule_and_keeps_the_target
 ) -> None:
     cluster.add_pod("a", "10.0.0.1", VLLM)
     cluster.add_pool("chat", VLLM, 8000)
-    found = source(kubeconfig, inference_pool="chat", namespace=NAMESPACE)
+    found = source(kubeconfig, inference_pool="chat", namespaces=[NAMESPACE])
     read(found)
     cluster.server.routes[f"{POOLS}/chat"] = answers(b"{}", 403)
     listing = read(found)

@@ -1,10 +1,11 @@
 """Requests to the API server (https://kubernetes.io/docs/reference/using-api/api-concepts/), within limits."""
 
 import math
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+from dashboard.config.sources import ALL_NAMESPACES
 from dashboard.errors import UnreadableError
 from dashboard.sources.http.client import Answer, Client
 from dashboard.sources.http.failures import FORBIDDEN, NOT_FOUND, UNAUTHORIZED, Endpoint
@@ -33,7 +34,9 @@ class Resource(NamedTuple):
 
     def path(self, namespace: str) -> str:
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        return f"{root}/namespaces/{namespace}/{self.plural}"
+        return (
+            f"{root}/{self.plural}" if namespace == ALL_NAMESPACES else f"{root}/namespaces/{namespace}/{self.plural}"
+        )
 
 
 PODS = Resource("", "v1", "pods")
@@ -44,12 +47,15 @@ INFERENCE_POOLS = Resource("inference.networking.k8s.io", "v1", "inferencepools"
 WATCHED = (PODS, ENDPOINT_SLICES, INFERENCE_POOLS)  # of the others single objects are read
 
 
-class ListChanges(NamedTuple):
-    """Objects of a list with their version; `gone` are names of objects that were deleted since the version before."""
+ObjectKey = tuple[str, str]  # namespace and name
 
-    objects: Sequence[Mapping[str, Any]]
+
+class ListChanges(NamedTuple):
+    """Objects of a list by key, with their version; `gone` were deleted since the version before."""
+
+    objects: Mapping[ObjectKey, Mapping[str, Any]]
     version: str
-    gone: frozenset[str] = frozenset()
+    gone: frozenset[ObjectKey] = frozenset()
 
 
 class Api:
@@ -78,7 +84,7 @@ class Api:
                 if error.kind == EXPIRED:
                     continue
                 raise
-            return ListChanges(found, version)
+            return ListChanges({_key(each): each for each in found}, version)
         raise UnreadableError("status", f"the list of {resource.plural} changes faster than it can be read")
 
     async def watch(self, resource: Resource, namespace: str, selector: str, version: str) -> ListChanges:
@@ -94,21 +100,20 @@ class Api:
             "timeoutSeconds": str(WATCH_SECONDS),
         }
         body = await self._ask(resource, namespace, "", query, "watch", WATCH_SECONDS + WATCH_GRACE_SECONDS)
-        objects: dict[str, Mapping[str, Any]] = {}
-        gone: set[str] = set()
+        objects: dict[ObjectKey, Mapping[str, Any]] = {}
+        gone: set[ObjectKey] = set()
         for event in map(_object, parse_json(b"[%s]" % b",".join(body.splitlines()), MAX_NODES)):  # one on each line
             kind, one = text(event, "type"), mapping(event, "object")
             if kind == "ERROR":
                 raise UnreadableError(EXPIRED, "ends the watch with an error")  # with 410 or not
-            meta = mapping(one, "metadata")
-            name, version = text(meta, "name"), text(meta, "resourceVersion") or version
+            key, version = _key(one), text(mapping(one, "metadata"), "resourceVersion") or version
             if kind == "DELETED":
-                gone.add(name)
-                objects.pop(name, None)
+                gone.add(key)
+                objects.pop(key, None)
             elif kind != "BOOKMARK":  # it has a version only
-                objects[name] = one
-                gone.discard(name)
-        return ListChanges(tuple(objects.values()), version, frozenset(gone))
+                objects[key] = one
+                gone.discard(key)
+        return ListChanges(objects, version, frozenset(gone))
 
     async def _pages(
         self, resource: Resource, namespace: str, selector: str
@@ -147,7 +152,8 @@ class Api:
         if answer.status == FORBIDDEN:
             raise UnreadableError("unauthorized", _forbidden(resource, namespace, verb))
         if answer.status == NOT_FOUND:
-            raise UnreadableError("status", f"the namespace {namespace} has no {resource.plural}{end}")
+            owner = "the cluster" if namespace == ALL_NAMESPACES else f"the namespace {namespace}"
+            raise UnreadableError("status", f"{owner} has no {resource.plural}{end}")
         if answer.failure:
             raise UnreadableError(answer.failure.kind, answer.failure.detail)
         return answer.body
@@ -170,4 +176,11 @@ def _object(found: Any) -> Mapping[str, Any]:
 def _forbidden(resource: Resource, namespace: str, verb: str) -> str:
     verbs = "get, list, watch" if resource in WATCHED else verb
     rule = f'{{apiGroups: ["{resource.group}"], resources: [{resource.plural}], verbs: [{verbs}]}}'
+    if namespace == ALL_NAMESPACES:
+        return f"may not {verb} {resource.plural} in all namespaces; add to the rules of its ClusterRole: {rule}"
     return f"may not {verb} {resource.plural} in the namespace {namespace}; add to the rules of its Role: {rule}"
+
+
+def _key(one: Mapping[str, Any]) -> ObjectKey:
+    meta = mapping(one, "metadata")
+    return text(meta, "namespace"), text(meta, "name")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from dashboard.config import MAX_LABEL_CHARACTERS, KubernetesOptions
 from dashboard.config.address import host_port
@@ -34,6 +34,7 @@ class Pod:
         self.labels = texts(mapping(self._meta, "labels"))
         self.annotations = texts(mapping(self._meta, "annotations"))
         self.address = text(self._status, "podIP")
+        self.addresses = frozenset({self.address, *(text(each, "ip") for each in mappings(status, "podIPs"))} - {""})
         self.has_ended = text(self._status, "phase") in ENDED
 
     def reason(self) -> str:
@@ -104,9 +105,7 @@ def make_pod_targets(
     if pod.has_ended:
         return
     role = pod.labels.get(ROLE, "")
-    kept = {name: pod.labels[name] for name in (ROLE, ENGINE_TYPE, *options.keep_labels) if name in pod.labels}
-    own = {name: text[:MAX_LABEL_CHARACTERS] for name, text in {**pod.traits(), **kept}.items()}
-    labels = {**options.labels, **own, **_pool(pod, options, role)}
+    labels = make_pod_labels(pod, options)
     if not pod.address:
         failure = Failure(FailureKind.TARGET, f"The pod has no address: {visible(pod.reason() or 'NotReady')}.")
         yield Target(f"{pod.namespace}/{pod.name}", {**labels, "name": pod.name}, credentials, failure=failure)
@@ -134,8 +133,16 @@ def make_pod_targets(
             yield replace(target, access=TargetAccess.ALLOWED if is_own else TargetAccess.NAMED)
 
 
-def _pool(pod: Pod, options: KubernetesOptions, role: str) -> dict[str, str]:
+def make_pod_labels(pod: Pod, options: KubernetesOptions) -> dict[str, str]:
+    """Return the labels of the targets of a pod, without their name."""
+    kept = {name: pod.labels[name] for name in (ROLE, ENGINE_TYPE, *options.keep_labels) if name in pod.labels}
+    own = {name: text[:MAX_LABEL_CHARACTERS] for name, text in {**pod.traits(), **kept}.items()}
+    return {**options.labels, **own, **_pool(pod, options)}
+
+
+def _pool(pod: Pod, options: KubernetesOptions) -> dict[str, str]:
     """Return the label of the pool; prefill and decode replicas of one InferencePool are two."""
+    role = pod.labels.get(ROLE, "")
     if options.pool_label:
         name = pod.labels.get(options.pool_label, "")
     elif options.inference_pool:
@@ -149,10 +156,23 @@ OF_SERVICE = "kubernetes.io/service-name"  # label of the EndpointSlices of a Se
 FULL_NAMES = "FQDN"  # address type that Kubernetes itself never makes
 
 
+class PodLabels(NamedTuple):
+    """The labels that a pod gives to the endpoints with one of its addresses."""
+
+    addresses: frozenset[str]
+    labels: Mapping[str, str]
+
+
 def make_slice_targets(
-    one: Mapping[str, Any], options: KubernetesOptions, credentials: Credentials | None
+    one: Mapping[str, Any],
+    options: KubernetesOptions,
+    credentials: Credentials | None,
+    pods: Mapping[tuple[str, str], PodLabels],
 ) -> Iterator[Target]:
-    """Yield a target for each endpoint of an EndpointSlice that has the port; without an own one its first."""
+    """Yield a target for each endpoint of an EndpointSlice that has the port; without an own one its first.
+
+    An endpoint has the labels of the pod in `pods`, by namespace and name, that it refers to.
+    """
     number = _port(one, options.port)
     if number is None or text(one, "addressType") == FULL_NAMES:
         return
@@ -171,8 +191,10 @@ def make_slice_targets(
             "node": text(endpoint, "nodeName"),
             "not_ready": "" if is_ready else "NotReady",
         }
+        known = pods.get((namespace, pod))
         if address:
-            labels = {**options.labels, **{name: said for name, said in own.items() if said}}
+            of_pod = known.labels if known and address in known.addresses else {}  # of another pod since, or a lie
+            labels = {**options.labels, **{name: said for name, said in own.items() if said}, **of_pod}
             yield make_target(f"{options.scheme}://{host_port(address, number)}", labels, credentials)
 
 

@@ -159,7 +159,7 @@ async def _find_pods(api: Api, options: RouterOptions, namespace: str) -> list[t
     selector = options.selector or await _selector_of(api, namespace, str(options.inference_pool))
     found = await api.list_all(PODS, namespace, selector)
     pods = []
-    for one in sorted(found.objects, key=lambda each: text(mapping(each, "metadata"), "name")):
+    for one in sorted(found.objects.values(), key=lambda each: text(mapping(each, "metadata"), "name")):
         pod = Pod(one)
         if pod.has_ended or not pod.address:
             continue
