@@ -75,6 +75,11 @@ class MatrixColumn:
         """Return whether its key is a letter, not an address."""
         return self.key.isalpha() and self.key.isupper()
 
+    @property
+    def only(self) -> str:
+        """Return the id of the replica that it is, or that its cohort consists of; empty for another column."""
+        return self.replicas[0] if self.count == 1 and (self.is_cohort or self.key in self.replicas) else ""
+
 
 def cohort_columns(pool: Pool, documents: Mapping[str, Document]) -> tuple[MatrixColumn, ...]:
     """Return a column for every cohort, the largest first, without notes."""

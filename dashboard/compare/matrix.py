@@ -200,21 +200,23 @@ def lay_out(
     *,
     baseline: Baseline | None = None,
     as_replicas: Collection[str] | None = None,
+    as_columns: tuple[MatrixColumn, ...] = (),
 ) -> Matrix:
-    """Return a compared pool without rows: a column per cohort, or per replica of `as_replicas`.
+    """Return a compared pool without rows: a column per cohort, or per replica of `as_replicas`, or `as_columns`.
 
     `baseline` is the pool's.
     """
     expected = baseline if reference.kind is ReferenceKind.BASELINE else None
     if as_replicas is None:
-        columns = cohort_columns(pool, documents)
+        columns = as_columns or cohort_columns(pool, documents)
     else:
         columns = replica_columns(pool, documents, reference, as_replicas)
     added = _added_paths(pool, expected) if expected else []
     table = np.column_stack([pool.table.codes, *(codes_of(pool.table, path) for path in added)])
     paths = [*pool.table.paths, *added]
     codes = np.array(rows_of(pool, columns, table), dtype=np.int32).reshape(len(columns), len(paths))
-    silent = _silent(pool, table) if as_replicas is None and any(each.read_in_part for each in pool.cohorts) else None
+    has_silent = as_replicas is None and any(each.read_in_part for each in pool.cohorts)
+    silent = _silent(pool, columns, table) if has_silent else None
     matrix = Matrix(
         pool=pool,
         columns=(baseline_column(expected), *columns) if expected else columns,
@@ -239,13 +241,13 @@ def _added_paths(pool: Pool, baseline: Baseline) -> list[str]:
     return added
 
 
-def _silent(pool: Pool, codes: Codes) -> Codes:
-    """Return per cohort and path how many replicas do not report it, of those that report fewer than their cohort."""
+def _silent(pool: Pool, columns: Sequence[MatrixColumn], codes: Codes) -> Codes:
+    """Return per column and path how many replicas do not report it, of those that report fewer than their cohort."""
     rows = {key: row for row, key in enumerate(pool.documents)}
-    silent = np.zeros((len(pool.cohorts), codes.shape[1]), dtype=np.int32)
-    for place, cohort in enumerate(pool.cohorts):
-        incomplete = Counter(cohort.documents_by_replica[replica] for replica in cohort.read_in_part)
-        for key, number in incomplete.items():
+    incomplete = {key: each.documents_by_replica[key] for each in pool.cohorts for key in each.read_in_part}
+    silent = np.zeros((len(columns), codes.shape[1]), dtype=np.int32)
+    for place, column in enumerate(columns):
+        for key, number in Counter(incomplete[each] for each in column.replicas if each in incomplete).items():
             silent[place] += number * (codes[rows[key]] < NULL)
     return silent
 

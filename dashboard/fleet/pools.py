@@ -301,3 +301,8 @@ class Pool:
     documents: tuple[str, ...]
     table: CodeTable = field(compare=False, repr=False)
     cluster: str = ""
+
+    @property
+    def name_within(self) -> str:
+        """The name within its cluster."""
+        return self.name.removeprefix(f"{self.cluster}/") if self.cluster else self.name

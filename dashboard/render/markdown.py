@@ -248,7 +248,7 @@ def _differences(table: blocks.DifferenceTable, under: str) -> _WrittenBlock:
 
 
 def _title(column: MatrixColumn, table: blocks.DifferenceTable) -> str:
-    only = table.names.get(column.replicas[0], column.replicas[0]) if column.count == 1 else ""
+    only = table.names.get(column.only, column.only)
     return within(f"{column.key} ×{column.count:,} {only}".strip() if column.is_cohort else only or column.title)
 
 

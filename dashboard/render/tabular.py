@@ -137,7 +137,7 @@ def comment(text: str) -> str:
 
 
 def _matrix_head(column: MatrixColumn, names: Mapping[str, str]) -> str:
-    alone = names.get(column.replicas[0], column.replicas[0]) if column.count == 1 else ""
+    alone = names.get(column.only, column.only)
     return f"{column.key} x{column.count} {alone}".rstrip() if column.is_cohort else alone or column.title
 
 

@@ -9,12 +9,14 @@ from dashboard.analysis.effect import avoidable_of, by_effect, without_fed
 from dashboard.analysis.plan import plan_of
 from dashboard.capacity.sums import PoolCapacity
 from dashboard.compare import SharingCounts, sum_counts
+from dashboard.compare.clusters import NO_CLUSTER
 from dashboard.fleet import Basis, Cohort, Pool, Replica, ReplicaState, Role, formatting
 from dashboard.fleet.formatting import SOME, count, natural, setting_text, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Text, page
 from dashboard.rules.findings import Severity
 from dashboard.rules.sentences import capital
 from dashboard.views import pages
+from dashboard.views.across import clusters_section
 from dashboard.views.blocks import (
     Cell,
     Column,
@@ -99,6 +101,7 @@ def overview_report(
         plan_section(fleet, order=_order_text(fleet, chosen)),
     ]
     if fleet.pools:
+        parts += clusters_section(fleet)
         missing = why_no_traffic(fleet) or (NOT_BY_REPLICA if fleet.past is not None else "")
         shown = "" if missing else colouring
         note = (*_map_text(chosen, missing), Piece("As a table", link=page(pages.REPLICAS)))
@@ -256,9 +259,9 @@ def fleet_map(fleet: Fleet, pools: Sequence[Pool], colouring: str = "") -> Fleet
     if any(clusters):
         columns = _columns(pools)
         for cluster in clusters:
-            own = {_name_within(pool): pool for pool in pools if pool.cluster == cluster}
+            own = {pool.name_within: pool for pool in pools if pool.cluster == cluster}
             groups = (_in_order(cells[each] for each in own[name].replicas) if name in own else () for name in columns)
-            title = brief(cluster) or "no cluster"
+            title = brief(cluster) or NO_CLUSTER
             rows.append(MapRow(title, None, "", tuple(groups), number(fleet, list(own.values()))))
     else:
         for pool in pools:
@@ -308,12 +311,8 @@ def _columns(pools: Iterable[Pool]) -> list[str]:
     """Return the names of pools within their clusters, those of most replicas first."""
     sizes: dict[str, int] = defaultdict(int)
     for pool in pools:
-        sizes[_name_within(pool)] += len(pool.replicas)
+        sizes[pool.name_within] += len(pool.replicas)
     return sorted(sizes, key=lambda name: (-sizes[name], name))
-
-
-def _name_within(pool: Pool) -> str:
-    return pool.name.removeprefix(f"{pool.cluster}/") if pool.cluster else pool.name
 
 
 def _in_order(cells: Iterable[MapCell]) -> tuple[MapCell, ...]:

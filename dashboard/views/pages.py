@@ -48,6 +48,8 @@ def entry_of(page: str) -> tuple[str, ...]:
 
 # Choices. A widget whose value is in the URL has the name as its key.
 POOL = "pool"
+CLUSTER = "cluster"
+ACROSS = "across"  # of Compare: pools of one name across clusters; the value is CLUSTER
 REPLICA = "replica"
 PATH = "path"
 COHORT = "cohort"
@@ -84,7 +86,7 @@ MEETING = "meeting"  # of the review: one section a screen, named by SECTION
 _OWN: dict[str, set[str]] = {
     OVERVIEW: {SORT, CAUSE, ORDER, MAP},
     FINDINGS: {SEARCH, RULES, FINDING, SORT},
-    COMPARE: {CHOSEN, SHOW, SEARCH, SECTION, ORIGIN, REFERENCE, COLUMNS, PATH, COHORT, CHECK, CAUSE, RANGE},
+    COMPARE: {CHOSEN, SHOW, SEARCH, SECTION, ORIGIN, REFERENCE, COLUMNS, PATH, COHORT, CHECK, CAUSE, RANGE, ACROSS},
     CAPACITY: {MEASURE, LENGTH, PER},
     REPLICAS: {SEARCH, SORT, COLUMNS},
     SETTINGS: {SEARCH, PATH, VERSION, ROLE, LABEL, RANGE, SORT},

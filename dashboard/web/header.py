@@ -295,9 +295,8 @@ def _filters(fleets: Iterable[Fleet], page: str, but: Collection[str] = ()) -> t
     ignored = {*links.ignored_choices(), *but, pages.MANAGE}  # a dialog filters nothing
     known = pages.KNOWN.get(page, set()) - ignored
     choices = {name: value for name, value in links.page_choices().items() if name in known}
-    if page not in pages.SCOPED or choices.get(pages.POOL) not in {
-        pool.name for fleet in fleets for pool in fleet.pools
-    }:
+    pools = {pool.name for fleet in fleets for pool in fleet.pools}
+    if page not in pages.SCOPED or (choices.get(pages.POOL) not in pools and pages.ACROSS not in choices):
         choices.pop(pages.POOL, None)
     return tuple((name, formatting.middle_cut(value, LONGEST_FILTER)) for name, value in choices.items())
 

@@ -52,8 +52,8 @@ def changes_since(side: str) -> str:
 
 
 def scope() -> str | None:
-    """Return the pool that every page is limited to; one in the URL may be unknown."""
-    return st.query_params.get(pages.POOL) or None
+    """Return the pool that every page is limited to; one in the URL may be unknown. Across clusters there is none."""
+    return st.query_params.get(pages.POOL) or None if pages.ACROSS not in st.query_params else None
 
 
 def scoped(page: str, pool: str = "") -> str:

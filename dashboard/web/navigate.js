@@ -6,7 +6,7 @@ const PAGES = "[data-testid=stTopNavLink]";
 const OPEN_POPOVER = "[data-testid=stPopover] button[aria-expanded=true]";
 const CARRIED = ["snapshot", "at", "screenshot"]; // as in pages.py
 const STILL = 2; // of these: which fleet is shown
-const POOL = "pool"; // the scope of every page; an empty one in a link leaves it
+const SCOPES = ["pool", "cluster"]; // the scope of every page; an empty one in a link leaves it
 const FIELDS = "input:not([type=checkbox]), textarea, select, [contenteditable=true]";
 const FINDINGS = ".findings .what > a";
 const ROWS = ".entries .what > a, table.plain:not(.fleet-map *) tbody tr"; // where j and k stop
@@ -32,11 +32,12 @@ function carried(link) {
   const address = new URL(link.href);
   const here = new URLSearchParams(window.location.search);
   const isPage = link.matches(PAGES);
-  for (const name of [...(isPage || link.matches(FOUND) ? CARRIED : CARRIED.slice(STILL)), POOL]) {
+  for (const name of [...(isPage || link.matches(FOUND) ? CARRIED : CARRIED.slice(STILL)), ...SCOPES]) {
+    if (name === "pool" && here.has("across")) continue; // no scope: a name in several clusters
     if (isPage) address.searchParams.delete(name);
     if (here.has(name) && !address.searchParams.has(name)) address.searchParams.set(name, here.get(name));
   }
-  if (!address.searchParams.get(POOL)) address.searchParams.delete(POOL);
+  for (const name of SCOPES) if (!address.searchParams.get(name)) address.searchParams.delete(name);
   if (isPage) {
     if (pageOf(window.location) === "compare") compared = here.get("search");
     if (pageOf(address) === "compare" && compared) address.searchParams.set("search", compared);

@@ -19,6 +19,7 @@ DOWN = "down"  # all replicas are unreachable, for different reasons
 BARE = "bare"  # one pool without settings
 AGREED = "agreed"  # the story, with a baseline
 SEEN = "seen"  # the story, with a history
+CLUSTERS = "clusters"  # one pool in three clusters: ap has an older version and another block size
 UNIFORM = "uniform"  # one pool with identical replicas and no findings
 NAME = "demo"
 POLLED_AT = AT - timedelta(seconds=8)  # of fleets without a poll
@@ -70,6 +71,23 @@ def _uniform() -> Fleet:
     )
 
 
+def _clusters() -> Fleet:
+    """Poll four copies of the first replica of the story in each cluster; one of eu has another hash algorithm."""
+    usual = next(each for each in default_fleet() if each.name == "chat-70b-01")
+    odd = next(each for each in default_fleet() if each.name == "chat-70b-11").configuration
+    blocks = (*usual.configuration.settings, ("cache_config.block_size", 32))
+    old = replace(usual.configuration, version="0.32.0", settings=blocks)
+    usual = replace(usual, configuration=replace(usual.configuration, version="0.32.1"))
+    fleet = []
+    for number, cluster in enumerate(("eu", "us", "ap")):
+        for place in range(1, 5):
+            one = replace(usual, name=f"{cluster}-{place}", address=f"127.1.{number}.{place}")
+            one = replace(one, labels={"pool": "chat-70b", "cluster": cluster})
+            fleet.append(replace(one, configuration=old) if cluster == "ap" else one)
+    fleet[0] = replace(fleet[0], configuration=replace(odd, version="0.32.1"))
+    return frozen_fleet(simulated=fleet, is_used=True)
+
+
 def _agreed() -> Fleet:
     story = frozen(STORY)
     expected = {
@@ -92,6 +110,7 @@ _FLEETS: Mapping[str, Callable[[], Fleet]] = {
     DOWN: _down,
     BARE: _bare,
     UNIFORM: _uniform,
+    CLUSTERS: _clusters,
     AGREED: _agreed,
     SEEN: _seen,
 }

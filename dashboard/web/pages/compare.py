@@ -13,6 +13,7 @@ from dashboard.fleet.formatting import natural, one_line
 from dashboard.fleet.pieces import Kind, Link
 from dashboard.render.tabular import matrix_csv
 from dashboard.views import pages
+from dashboard.views.across import cluster_pools
 from dashboard.views.blocks import DifferenceTable, View
 from dashboard.views.chosen_columns import (
     OpenedSnapshot,
@@ -55,7 +56,7 @@ from dashboard.views.snapshots import describe_snapshot
 from dashboard.views.summary import outside_text
 from dashboard.views.timeline import with_timeline
 from dashboard.web import causes, draw, empty, filter_box, links, markup, share, state, timeline
-from dashboard.web.pages import baselines
+from dashboard.web.pages import across, baselines
 from dashboard.web.pages.overview import pool_order
 from dashboard.web.state import shared
 
@@ -64,6 +65,7 @@ LEAST_CHOSEN = 2  # replicas to compare
 DIFFERENCES, ALL = "Only differences", "All settings"  # labels of the control and values in the URL
 ORIGIN_HELP = "Whether an argument, a config file or a variable sets the value. Only the configuration API reports it."
 ADDED = "added_snapshot"  # key of the choice that adds columns
+ACROSS = "Across clusters"
 COHORTS, REPLICAS = "Cohorts", "Replicas"
 EVERY_SECTION = "all"
 COPY = '<div class="foot"><button type="button" class="copy" data-copy-table>Copy table</button></div>'
@@ -198,7 +200,13 @@ def draw_page() -> None:
     if replicas := st.query_params.get(pages.CHOSEN):
         draw_chosen(fleet, replicas)
         return
+    if links.read_choice(pages.ACROSS, ["", pages.CLUSTER]):
+        across.draw_across(fleet)
+        return
+    draw_pool(fleet)
 
+
+def draw_pool(fleet: Fleet) -> None:
     # Each part is drawn in its final order: nothing moves while a page is drawn.
     pools = pool_order(fleet)
     name = read_pool(pools)
@@ -209,6 +217,8 @@ def draw_page() -> None:
         head += f" · other pools: {outside_text(fleet, name, pages.COMPARE)}" if links.scope() else ""
         st.html(markup.heading(f"Compare {markup.text(name)}", markup.text(head)), width="content")
         choose_pool(pools, name)
+        if len(cluster_pools(fleet, name)) > 1:
+            st.html(markup.link(links.to(pages.COMPARE, pool=pool.name_within, across=pages.CLUSTER), ACROSS))
     verdict, pairs, causes_of_pool = head_of(fleet, name)
     with st.container(key="band"):
         st.html(verdict)

@@ -8,6 +8,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.plan import plan_of
 from dashboard.fleet import ReplicaState
 from dashboard.views import pages
+from dashboard.views.across import CLUSTERS
 from dashboard.views.blocks import Entries, View
 from dashboard.views.cause import PLAN
 from dashboard.views.overview import BY_EFFECT, BY_RATE, MAP, NUMBERS, POOLS, UNREAD, overview_report, pools_table
@@ -63,7 +64,7 @@ def draw_page() -> None:
             draw.draw_prepared(prepared[PLAN], "first")
     elif any(replica.state is ReplicaState.UP for replica in fleet.replicas):
         empty.no_settings_reported("fleet") if fleet.pools else empty.no_pool_labels()
-    for anchor in (MAP, POOLS, UNREAD):
+    for anchor in (CLUSTERS, MAP, POOLS, UNREAD):
         if anchor in sections:
             with st.container(key=anchor.replace("-", "_")):
                 draw.draw_prepared(prepared[anchor], anchor)

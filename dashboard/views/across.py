@@ -1,0 +1,169 @@
+"""Pools of one name across clusters: what differs between clusters, named on Overview and compared on Compare."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dashboard import compare
+from dashboard.analysis.assembly import Fleet
+from dashboard.compare.clusters import NO_CLUSTER, ClusterSplit, cluster_columns, cluster_splits, prefix_order
+from dashboard.compare.prefix import short_name
+from dashboard.fleet import Pool, SettingChange, formatting
+from dashboard.fleet.formatting import natural
+from dashboard.fleet.grouping import grouped
+from dashboard.fleet.pieces import Piece, Style, Text, page, plain, shortlist_texts
+from dashboard.views import pages
+from dashboard.views.blocks import MOST_COLUMNS, DifferenceTable, Entries, Entry, Paragraph, Section, Tone, View
+from dashboard.views.context import context_of
+from dashboard.views.names import brief, slug
+from dashboard.views.pages import ACROSS, CLUSTER, POOL
+from dashboard.views.pages import REFERENCE as REFERENCE_CHOICE
+from dashboard.views.pool_comparison import (
+    ONLY_DIFFERENCES,
+    SettingChoice,
+    equal_text,
+    hidden_text,
+    measures_of,
+    unmatched_text,
+)
+
+CLUSTERS, BETWEEN, WITHIN = "clusters", "between-clusters", "within-clusters"  # anchors
+MOST_NAMES = 3  # clusters and settings in one line
+MOST_SPLITS = 3  # lines of one pool
+MOST_POOLS = 5  # on Overview
+ONE = "No other cluster has a pool of this name."
+
+
+def cluster_pools(fleet: Fleet, name: str) -> tuple[Pool, ...]:
+    """Return the pools of one name within their clusters, by cluster; `name` is that, or the key of one of them."""
+    within = next((each.name_within for each in fleet.pools if each.name == name), name)
+    found = (each for each in fleet.pools if each.name_within == within)
+    return tuple(sorted(found, key=lambda each: natural(each.cluster)))
+
+
+def as_one(fleet: Fleet, pools: Sequence[Pool]) -> Pool:
+    """Return all replicas of some pools compared as those of one pool."""
+    members = [fleet.by_id[each] for pool in pools for each in pool.replicas]
+    return compare.compare_pool(pools[0].name_within, pools[0].role, members, fleet.documents, fleet.ignored)
+
+
+def clusters_section(fleet: Fleet) -> tuple[Section, ...]:
+    """Return the pools that differ between clusters, a line each that opens the comparison; empty without any."""
+    entries = []
+    for name, pools in grouped((each.name_within, each) for each in fleet.pools if each.cohorts).items():
+        if len(pools) > 1:
+            ordered = cluster_pools(fleet, name)
+            splits = cluster_splits(as_one(fleet, ordered), ordered)
+            if splits:
+                entries.append((splits, _entry(name, splits)))
+    if not entries:
+        return ()
+    order = sorted(entries, key=lambda each: (not _is_of_prefixes(each[0]), -sum(len(one.settings) for one in each[0])))
+    shown, more = order[:MOST_POOLS], len(order) - MOST_POOLS
+    note = plain(f"pools of one name, by the value that most replicas of a cluster have{_more(more, 'pool')}")
+    return (Section(CLUSTERS, "Differs between clusters", (Entries(tuple(each for _, each in shown)),), note=note),)
+
+
+def _is_of_prefixes(splits: Sequence[ClusterSplit]) -> bool:
+    return any(each.path in compare.PREFIX_PATHS for split in splits for each in split.settings)
+
+
+def _more(number: int, noun: str) -> str:
+    return f"; {formatting.count(number, f'more {noun}')}" if number > 0 else ""
+
+
+def _entry(name: str, splits: Sequence[ClusterSplit]) -> Entry:
+    link = page(pages.COMPARE, **{POOL: name, ACROSS: CLUSTER})
+    return Entry(Tone.PLAIN, (Piece(brief(name), Style.STRONG),), lines=(_splits_text(splits),), link=link)
+
+
+def _splits_text(splits: Sequence[ClusterSplit]) -> Text:
+    return shortlist_texts(map(split_text, splits), MOST_SPLITS, "group of clusters", "\n", "\n")
+
+
+def split_text(split: ClusterSplit) -> Text:
+    """Return `eu: vLLM version 0.32.0 (0.33.0 in us and ap), block_size 32 (16) and 2 more settings`."""
+    own, others = (_names(each) for each in (split.clusters, split.others))
+    settings = [_change_text(each, "" if place else f" in {others}") for place, each in enumerate(split.settings)]
+    return (Piece(f"{own}: "), *shortlist_texts(settings, MOST_NAMES, "setting"))
+
+
+def _names(clusters: Sequence[str]) -> str:
+    return formatting.shortlist((brief(each) or NO_CLUSTER for each in clusters), MOST_NAMES)
+
+
+def _change_text(change: SettingChange, where: str) -> Text:
+    own, other = (formatting.setting_text(*each) for each in (change.after, change.before))
+    style = Style.PLAIN if change.path == compare.PREFIX_PATHS[0] else Style.CODE
+    return (Piece(short_name(change.path), style), Piece(f" {own} ({other}{where})"))
+
+
+def read_reference(pools: Sequence[Pool], text: str) -> compare.Reference:
+    """Return the largest cohort of a cluster, which its replica stands for; without a cluster the majority."""
+    cohorts = next((each.cohorts for each in pools if each.cluster == text and each.cluster), ())
+    if not cohorts:
+        return compare.MAJORITY
+    replicas = cohorts[0].documents_by_replica
+    key = next(each for each in cohorts[0].replicas if replicas[each] == cohorts[0].document)
+    return compare.Reference(compare.ReferenceKind.REPLICA, key)
+
+
+def across_report(fleet: Fleet, name: str, choice: SettingChoice = ONLY_DIFFERENCES, reference: str = "") -> View:
+    """Return how the pools of one name differ, a column for each cluster and cohort.
+
+    First the settings on which clusters differ, by the value of most of their replicas. `reference` is a cluster, empty
+    for the majority.
+    """
+    pools = cluster_pools(fleet, name)
+    whole = as_one(fleet, pools)
+    splits = cluster_splits(whole, pools)
+    between = {each.path for split in splits for each in split.settings}
+    columns = cluster_columns(pools, fleet.documents)
+    if len(columns) > MOST_COLUMNS:  # the largest cohort of each cluster first: the rest is in the CSV
+        first = {f"{each.name} {each.cohorts[0].letter}" for each in pools if each.cohorts}
+        columns = tuple(sorted(columns, key=lambda column: column.key not in first))
+    matrix = compare.lay_out(whole, fleet.documents, read_reference(pools, reference), as_columns=columns)
+    listed = matrix.table(only_differences=choice.only_differences, section=choice.section, search=choice.search)
+    table = DifferenceTable(
+        f"across-{slug(whole.name)}",
+        f"Settings of {whole.name} across clusters",
+        replace(listed, rows=()),
+        {},
+        measures=measures_of(fleet, whole, listed.columns),
+        is_interactive=True,
+    )
+    sections = [Section(CLUSTERS, "", (Paragraph(_lead_text(pools, splits), Tone.INFO),))]
+    for anchor, title, are_between in (
+        (BETWEEN, "Differs between clusters", True),
+        (WITHIN, "Differs within clusters" if choice.only_differences else "Other settings", False),
+    ):
+        rows = [row for row in listed.rows if (row.path in between) is are_between]
+        if rows:
+            rows.sort(key=lambda row: prefix_order(row.path))
+            shown = replace(table, name=f"{table.name}-{anchor}").with_rows(rows)
+            shown = shown if len(sections) == 1 else replace(shown, measures=())
+            sections.append(Section(anchor, title, (shown,), note=plain(f"{formatting.count(len(rows), 'setting')}")))
+    members = [fleet.by_id[each] for each in whole.replicas]
+    if len(sections) == 1:
+        text = unmatched_text(listed, choice) if choice.is_filtered else equal_text(listed, members)
+        sections.append(Section(BETWEEN, "Settings", (Paragraph(plain(text)),)))
+    else:
+        sections.append(Section("hidden-settings", "", (Paragraph(plain(hidden_text(listed, members))),)))
+    sizes = (
+        (len(pools), "cluster"),
+        (len(whole.replicas), "replica"),
+        (sum(len(each.cohorts) for each in pools), "cohort"),
+    )
+    chosen = {POOL: whole.name, ACROSS: CLUSTER, pages.SEARCH: choice.search, REFERENCE_CHOICE: reference}
+    return View(
+        title="Compare",
+        headline=f"{brief(whole.name)} across clusters",
+        lead=" · ".join(formatting.count(*each) for each in sizes),
+        context=context_of(fleet, filters=chosen.items()),
+        parts=tuple(sections),
+    )
+
+
+def _lead_text(pools: Sequence[Pool], splits: Sequence[ClusterSplit]) -> Text:
+    if len(pools) == 1:
+        return plain(ONE)
+    return _splits_text(splits) if splits else plain("Most replicas of each cluster have the same settings.")
