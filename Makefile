@@ -28,7 +28,7 @@ define INSTALL
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run check test test-long fix bench test-vllm bench-vllm screenshots golden docs field-reference lock wheel clean
+.PHONY: help demo run check test test-long fix bench test-vllm bench-vllm screenshots golden docs field-reference lock wheel dist clean
 
 help:  ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -102,6 +102,12 @@ wheel: $(BIN)/python  ## dist/*.whl: the provider for vLLM, and the dashboard
 	@$(PIP) wheel --no-deps --wheel-dir dist . ./vllm_fleet_provider
 	@rm -rf $(BUILT)
 	@ls dist/*.whl
+
+# The same bytes from the same files, as the wheels.
+dist: export SOURCE_DATE_EPOCH := 315532800
+dist: wheel $(VENV)/dev.stamp  ## dist/: what a release has: the wheels, their sources, and a CycloneDX SBOM
+	@$(BIN)/python -m tests.tools.dist
+	@rm -rf $(BUILT)
 
 clean:  ## Remove the virtual environment, the wheel and caches
 	rm -rf $(VENV) $(BUILT) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache test-results

@@ -74,14 +74,15 @@ def test_the_findings_in_the_readme_are_those_of_the_simulated_fleet() -> None:
     assert [each for each in findings if each not in printed] == [], "copy them from tests/golden/files/demo/check.txt"
 
 
-def test_the_last_step_of_the_ci_example_fails_the_job() -> None:
+def test_the_example_of_the_action_has_its_inputs_and_permissions() -> None:
     (text,) = code_blocks(docs_page("ci"), "yaml")
     example = yaml.safe_load(text)
-    steps = example["jobs"]["check"]["steps"]
+    *_, step = example["jobs"]["check"]["steps"]
 
     assert True in example, "YAML reads the word on as true"
-    assert "--format github" in steps[-1]["run"]
-    assert "never" not in steps[-1]["run"]
+    assert step["uses"].startswith("your-org/vllm-fleet-dashboard@")
+    assert step["with"].keys() <= yaml.safe_load((ROOT / "action.yml").read_text())["inputs"].keys()
+    assert example["permissions"] == {"contents": "read", "security-events": "write"}
 
 
 def test_every_link_has_a_target() -> None:
