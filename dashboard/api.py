@@ -53,7 +53,7 @@ def poll_fleet(
         options = options.with_targets(given)
     wait = None if traffic_seconds is None else partial(time.sleep, traffic_seconds)
     found = _in_thread(lambda: discover_once(options, EVERY_POLL if wait else NO_TRAFFIC))
-    if not found.targets:
+    if not found.has_replicas:
         reasons = found.failures or (f"No targets: name addresses, or list them in {options.file}.",)
         raise OptionsError(*reasons)
     return _in_thread(lambda: service.poll_once(options, found, key_warnings(found.targets), wait=wait))

@@ -88,12 +88,12 @@ def polled(options: Options, *, takes_addresses: bool = True, traffic: str | Non
     period = _traffic_period(traffic, options) if traffic is not None else timedelta()
     collect_rarely()
     found = discover_once(options, EVERY_POLL if period else NO_TRAFFIC)
-    for failure in found.failures if found.targets else ():
+    for failure in found.failures if found.has_replicas else ():
         say(failure)
     warnings = key_warnings(found.targets)
     if warnings:
         say(warnings)
-    if not found.targets and not found.failures:
+    if not found.has_replicas and not found.failures:
         how = "name addresses, list them" if takes_addresses else "list addresses"
         say(f"No targets: {how} in {options.file}, or use --config FILE.")
     console = Console(stderr=True)
@@ -116,7 +116,7 @@ def polled(options: Options, *, takes_addresses: bool = True, traffic: str | Non
             found,
             warnings,
             lambda done, _total: progress.update(task, completed=done),
-            wait if period and found.targets else None,
+            wait if period and found.has_replicas else None,
         )
     for router in fleet.routers:
         if router.failures:

@@ -17,6 +17,7 @@ from dashboard.config.notify import NotifyOptions as NotifyOptions
 from dashboard.config.notify import WebhookOptions as WebhookOptions
 from dashboard.config.rules import MAX_LABEL_CHARACTERS as MAX_LABEL_CHARACTERS
 from dashboard.config.sources import CredentialsOptions as CredentialsOptions
+from dashboard.config.sources import DashboardOptions as DashboardOptions
 from dashboard.config.sources import DnsSdOptions as DnsSdOptions
 from dashboard.config.sources import FileSdOptions as FileSdOptions
 from dashboard.config.sources import HttpSdOptions as HttpSdOptions

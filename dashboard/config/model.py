@@ -222,7 +222,15 @@ class McpOptions(Part):
     enabled: bool = False
 
 
-TARGET_SOURCES = ("targets", "file_sd", "dns_sd", "http_sd", "prometheus", "kubernetes")  # options that list targets
+TARGET_SOURCES = (
+    "targets",
+    "file_sd",
+    "dns_sd",
+    "http_sd",
+    "prometheus",
+    "kubernetes",
+    "dashboards",
+)  # options that list targets
 
 
 class Options(Part):
@@ -235,6 +243,7 @@ class Options(Part):
     http_sd: tuple[sources.HttpSdOptions, ...] = ()
     prometheus: tuple[sources.PrometheusOptions, ...] = ()
     kubernetes: tuple[sources.KubernetesOptions, ...] = ()
+    dashboards: tuple[sources.DashboardOptions, ...] = ()
     routers: tuple[sources.RouterOptions, ...] = ()
     credentials: sources.CredentialsOptions | None = None
     targets_allowed: Annotated[tuple[AllowedEntry, ...], *_FromText] = ()

@@ -10,12 +10,14 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, mod
 
 from dashboard.config.address import replica_id, service_url
 from dashboard.config.rules import Labels, Name, Part, some
-from dashboard.fleet import Credentials, RouterKind
+from dashboard.fleet import CLUSTER, Credentials, RouterKind
 
 DAY_SECONDS = 86_400.0
 _LONGEST_SELECTOR = 2000  # characters
 _MATCHER = r"""[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*(?:"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+'|`[^`]*`)"""
 _MATCHERS = re.compile(rf"(?:{_MATCHER}\s*(?:,\s*{_MATCHER}\s*)*,?)?")
+
+_CLUSTER = re.compile(r"[A-Za-z][A-Za-z0-9.-]{0,62}")  # it begins the ids of replicas, as a scheme begins a URL
 
 
 def _path_from_file(path: Path, info: ValidationInfo, folder: str | None = None) -> Path:
@@ -239,6 +241,23 @@ class KubernetesOptions(Part):
         if ALL_NAMESPACES in self.namespaces and (len(self.namespaces) > 1 or self.selector is None):
             raise ValueError("namespaces: '*' stands alone, and with selector only; list the namespaces")
         return self
+
+
+class DashboardOptions(CredentialsOptions):
+    """Another dashboard: the replicas of its cluster are read from its document. The token is for its URL."""
+
+    url: Annotated[str, AfterValidator(replica_id)]
+    labels: Labels
+
+    @model_validator(mode="after")
+    def _names_its_cluster(self) -> Self:
+        if not _CLUSTER.fullmatch(self.labels.get(CLUSTER, "")):
+            raise ValueError("labels.cluster is missing or invalid; write letters, digits, - and ., such as eu-west")
+        return self
+
+    @property
+    def cluster(self) -> str:
+        return self.labels[CLUSTER]
 
 
 class RouterOptions(Part):

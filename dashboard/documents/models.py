@@ -234,19 +234,22 @@ LETTERS_OF_POOL = object_of(
     {"pool": str, "cohorts": many(object_of(lambda *, document, cohort: (document, cohort), COHORT))},
 )
 UNCONFIRMED = Annotated[tuple[Any, ...], AfterValidator(_read_unconfirmed)]
+ROWS = {  # of replicas
+    "replicas": many(REPLICA),
+    "engines": many(_row_of(fleet.Engine, fingerprint=type_of(fleet.EngineFingerprint) | None)),
+    "devices": many(_row_of(fleet.Device, memory=type_of(fleet.WorkerMemory) | None)),
+    "kv_cache_groups": many(_row_of(fleet.KVCacheGroup)),
+}
 FLEET = object_of(
     dict,
     {
+        **ROWS,
         "schema_version": Annotated[str, Field(pattern=rf"^{MAJOR}\.\d+$")],
         "fleet": str,
         "data_as_of": Time,
         "ignored": tuple[str, ...],
         "discovery_errors": tuple[str, ...],
         "routers": many(ROUTER),
-        "replicas": many(REPLICA),
-        "engines": many(_row_of(fleet.Engine, fingerprint=type_of(fleet.EngineFingerprint) | None)),
-        "devices": many(_row_of(fleet.Device, memory=type_of(fleet.WorkerMemory) | None)),
-        "kv_cache_groups": many(_row_of(fleet.KVCacheGroup)),
         "traffic": many(TRAFFIC),  # of engines; that of replicas, pools and cohorts is their sum
         "pools": many(LETTERS_OF_POOL),  # everything else of a pool is derived again
         "documents": keyed(SETTINGS),
@@ -265,3 +268,10 @@ FLEET = object_of(
 def reader_of_fleets() -> TypeAdapter[dict[str, Any]]:
     """Return what reads a saved fleet; made at the first one, because that takes 40 ms."""
     return TypeAdapter(FLEET)
+
+
+@cache
+def readers_of_reports() -> Mapping[str, TypeAdapter[Any]]:
+    """Return what reads the parts of a fleet that another dashboard reports: of one replica, or all of one kind."""
+    parts = {"replica": object_of(dict, ROWS), "settings": SETTINGS, "traffic": many(TRAFFIC), "router": ROUTER}
+    return {name: TypeAdapter(part) for name, part in parts.items()}

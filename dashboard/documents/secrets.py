@@ -16,6 +16,11 @@ def clean_fleet(saved: Any) -> Any:
     return redact_known(_clean_parts(saved, lambda name, part: readers.get(name, redact)(part)))
 
 
+def clean_replica(saved: Any) -> Any:
+    """Return the JSON object of a replica without secrets."""
+    return redact_known(_clean_parts(saved, _clean_replica_part))
+
+
 def clean_settings(saved: Any) -> Any:
     """Return the JSON object of settings by path without secrets."""
     return redact_known(_clean_settings(saved))

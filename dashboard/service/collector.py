@@ -21,6 +21,7 @@ from dashboard.compare.cohorts import all_letters
 from dashboard.config import EVERY_POLL, Options, policy_of
 from dashboard.config.load import OptionsFiles
 from dashboard.config.rules import load_suppressions
+from dashboard.documents.reported import with_reported
 from dashboard.fleet import NO_LETTERS, RouterConfig, Snapshot, SourceStatus, has_same_content
 from dashboard.fleet.history import Sightings
 from dashboard.garbage import give_back, limit_arenas, uncollected
@@ -347,6 +348,7 @@ def _read(
         before=before,
         routers=routers,
     )
+    read = with_reported(read, found.reported)
     window = options.traffic.window_seconds if options.traffic.enabled else 0.0
     return replace(read, discovery_errors=found.failures, traffic_window=window)
 

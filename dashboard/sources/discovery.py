@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 from dashboard.config import NO_TRAFFIC, CredentialsOptions, Options, TrafficOptions
 from dashboard.config.address import AllowedTargets
+from dashboard.documents.reported import ReportedFleet
 from dashboard.fleet import MOST_CONFLICTS, Credentials, LabelConflict, SourceStatus, Target, TargetAccess
+from dashboard.sources.dashboards import Dashboard
 from dashboard.sources.kubernetes.source import Kubernetes
 from dashboard.sources.prometheus.source import Prometheus
 from dashboard.sources.source import Listing, ScrapedCounts, TargetSource, keep_targets
@@ -28,7 +30,7 @@ class DiscoveryResult(NamedTuple):
     """The targets of all sources, each once, the status of each place that lists targets, and where they disagree.
 
     `scraped_at` is when Prometheus scraped each target last, by its id, in seconds since 1970. `counts` are the
-    counters of that or an earlier scrape, by id.
+    counters of that or an earlier scrape, by id. `reported` is what other dashboards report of their replicas.
     """
 
     targets: tuple[Target, ...]
@@ -36,6 +38,11 @@ class DiscoveryResult(NamedTuple):
     conflicts: tuple[LabelConflict, ...] = ()
     scraped_at: Mapping[str, float] = MappingProxyType({})
     counts: Mapping[str, ScrapedCounts] = MappingProxyType({})
+    reported: tuple[ReportedFleet, ...] = ()
+
+    @property
+    def has_replicas(self) -> bool:
+        return bool(self.targets) or any(each.replicas for each in self.reported)
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -79,7 +86,8 @@ class SourceReads:
     def statuses(self) -> Iterator[SourceStatus]:
         """Yield the status of each place, as the last read found it."""
         for each in self.listings:
-            ids = tuple(target.id for target in each.targets)
+            listed = each.reported.replicas if each.reported else each.targets
+            ids = tuple(target.id for target in listed)
             yield SourceStatus(each.name, self.source.kind, ids, self._succeeded.get(each.name), each.failure)
 
     async def close(self) -> None:
@@ -156,7 +164,11 @@ class Discovery:
         targets = tuple(merged.get(name, target) for name, (_, target) in first.items())
         conflicts = (each for name in first if name in repeated for each in _conflicts(repeated[name]))
         statuses = tuple(each for reading in self._readings.values() for each in reading.statuses())
-        return DiscoveryResult(targets, statuses, tuple(islice(conflicts, MOST_CONFLICTS)), scraped_at, counts)
+        reported = tuple(
+            listing.reported for each in self._readings.values() for listing in each.listings if listing.reported
+        )
+        few = tuple(islice(conflicts, MOST_CONFLICTS))
+        return DiscoveryResult(targets, statuses, few, scraped_at, counts, reported)
 
     def _admit(self, listed: Target, before: Mapping[int, tuple[Target, Target]]) -> Target:
         """Return a target that only a source names, with its access: one object while the source lists one object."""
@@ -213,6 +225,8 @@ def _sources_of(options: Options) -> Iterator[tuple[str, Callable[[], TargetSour
     for pods in options.kubernetes:
         credentials = _credentials(pods.credentials, common)
         yield f"{pods!r} {credentials!r} {options.poll!r}", partial(Kubernetes, pods, credentials, options.poll)
+    for other in options.dashboards:
+        yield f"{other!r} {options.poll!r}", partial(Dashboard, other, options.poll)
 
 
 def _conflicts(mentions: Sequence[Mention]) -> Iterator[LabelConflict]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from dashboard.config.address import replica_id, shown
 from dashboard.config.document import read_document
+from dashboard.documents.reported import ReportedFleet
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials, Failure, FailureKind, Target
 from dashboard.fleet.traffic import EngineCounts
@@ -27,7 +28,8 @@ class Listing(NamedTuple):
 
     A place that fails keeps its last targets, marked stale. `failure` is a sentence that begins with the name.
     `scraped_at` is when Prometheus scraped each target last, by its id, in seconds since 1970. `counts` are those of
-    a scrape, by id; the same ones until Prometheus is asked again.
+    a scrape, by id; the same ones until Prometheus is asked again. `reported` is what a dashboard reports of its
+    replicas, which are not asked: there are no targets then.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Listing(NamedTuple):
     failure: str | None = None
     scraped_at: Mapping[str, float] = MappingProxyType({})
     counts: Mapping[str, ScrapedCounts] = MappingProxyType({})
+    reported: ReportedFleet | None = None
 
 
 def keep_targets(last: Listing, sentence: str) -> Listing:

@@ -38,6 +38,8 @@ def node_count(content: bytes, most: int) -> int:
 
     Builds no objects: a few passes over any bytes.
     """
+    if len(content) <= most:  # each node has a byte
+        return len(content)
     bound = sum(map(content.count, _STRUCTURE)) + 1  # also those within strings
     if bound <= most:
         return bound

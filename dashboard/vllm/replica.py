@@ -49,6 +49,7 @@ RUST_FRONTEND = Failure(
     "loads no endpoint plugin. Start the Python API server instead.",
 )
 REPORTS_CACHE = frozenset({Source.PROVIDER, Source.METRICS, Source.SERVER_INFO, Source.CONFIG_API})
+MOST_ADDRESSES = 32  # that are listed of one process
 _seconds = lru_cache(maxsize=8)(datetime.timestamp)  # all replicas of a poll are compared with one time
 
 
@@ -86,7 +87,7 @@ def read_replica(
         id=target.id,
         name=target.labels.get("name") or target.id.partition("://")[2] or target.id,
         labels=target.labels,
-        pool=None if other else _pool(target.labels, names, role),
+        pool=None if other else pool_key(target.labels, names, role),
         role=role,
         state=state,
         failure=failure,
@@ -112,15 +113,17 @@ def read_replica(
 
 def with_same_process(replicas: Sequence[Replica]) -> tuple[Replica, ...]:
     """Return replicas with the other addresses of their `instance_id`: one process behind several addresses."""
-    named = [(replica.identity.get("instance_id"), replica.id) for replica in replicas]
+    reported = [(replica.identity.get("instance_id"), replica.id) for replica in replicas]
     addresses = grouped(
-        (each.value, key) for each, key in named if each and each.state is State.REPORTED and each.value != '""'
+        (each.value, key) for each, key in reported if each and each.state is State.REPORTED and each.value != '""'
     )
-    others = {
-        address: tuple(other for other in sharing if other != address)
+    few = (  # of which the first by name is always one: the others are second addresses
+        (sharing, sharing if len(sharing) <= MOST_ADDRESSES else sorted(sharing)[:MOST_ADDRESSES])
         for sharing in addresses.values()
         if len(sharing) > 1
-        for address in sharing
+    )
+    others = {
+        address: tuple(other for other in named if other != address) for sharing, named in few for address in sharing
     }
     return tuple(
         replica
@@ -221,7 +224,7 @@ def _role(labels: Mapping[str, str], settings: Mapping[str, Setting]) -> Role:
     return ROLE_OF.get(json.loads(kv_role.value), Role.BOTH)
 
 
-def _pool(labels: Mapping[str, str], names: Sequence[str], role: Role) -> str | None:
+def pool_key(labels: Mapping[str, str], names: Sequence[str], role: Role) -> str | None:
     """Return the key of the pool: `cluster/name`, without the label `cluster` the name alone."""
     name = labels.get("pool")
     if not name and names:

@@ -1,12 +1,14 @@
 """HTTP routes besides the pages: probes (/healthz, /livez, /readyz), /metrics and /api/v1; the start of polling."""
 
 import asyncio
+import gzip
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from importlib.util import find_spec
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
@@ -15,6 +17,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from dashboard import mcp, service
+from dashboard.analysis.assembly import Fleet
 from dashboard.config import Options, load_options
 from dashboard.documents.changes import events_json
 from dashboard.documents.findings import findings_json
@@ -33,6 +36,8 @@ WRONG_OPTIONS = 2  # exit code
 TIDY_SECONDS = 5.0
 # Documents are made by few threads: with more, each takes turns with the event loop, and probes wait.
 API_THREADS = 2
+FAST = 1  # of gzip: a document of 500 replicas takes 20 ms
+_PROCESS = token_hex(8)  # generations are counted from its start
 _API = ThreadPoolExecutor(API_THREADS, "api")
 NO_DATA = "no poll completed yet"
 FULL = "full"  # parameter: what `poll --format json --full` writes
@@ -161,10 +166,28 @@ def _document(build: Callable[..., bytes], *choices: str) -> Callable[[Request],
             return JSONResponse({"detail": str(error)}, status_code=404)
         if fleet.polled_at is None:
             return JSONResponse({"detail": NO_DATA}, status_code=503)
-        body = await _in_thread(partial(build, fleet, service.now(), **wanted))
-        return Response(body, media_type="application/json")
+        is_live = snapshot is None and time is None
+        return await _sent(request, partial(build, fleet, service.now(), **wanted), _etag(fleet) if is_live else None)
 
     return answer
+
+
+def _etag(fleet: Fleet) -> str:
+    """Return the ETag of what the live fleet is shown as: the next poll changes it."""
+    polled_at = fleet.polled_at.timestamp() if fleet.polled_at else 0.0
+    return f'W/"{_PROCESS}-{fleet.generation}-{polled_at:.6f}"'
+
+
+async def _sent(request: Request, make: Callable[[], bytes], etag: str | None) -> Response:
+    """Return a document, packed where the request accepts gzip; 304 for one that it has already."""
+    headers = {"Vary": "Accept-Encoding"} | ({"ETag": etag} if etag else {})
+    if etag and etag in map(str.strip, request.headers.get("if-none-match", "").split(",")):
+        return Response(status_code=304, headers=headers)
+    body = await _in_thread(make)
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        headers["Content-Encoding"] = "gzip"
+        body = await _in_thread(partial(gzip.compress, body, FAST, mtime=0))
+    return Response(body, media_type="application/json", headers=headers)
 
 
 async def events(request: Request) -> Response:

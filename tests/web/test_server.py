@@ -61,6 +61,32 @@ def test_the_api_has_the_fleet_and_its_findings(demo_fleet: Fleet) -> None:
     assert findings.json()["findings"] == fleet.json()["findings"]
 
 
+def test_a_document_that_was_sent_is_not_sent_again_until_the_next_poll(demo_fleet: Fleet) -> None:
+    app = Starlette(routes=server.routes())
+    service.put(demo_fleet, AT)
+    first = get("/api/v1/fleet?full=true")
+    etag = first.headers["etag"]
+    known = {"If-None-Match": f'"other", {etag}'}
+    second = ask(app, "/api/v1/fleet?full=true", headers=known)
+    service.put(replace(demo_fleet, polled_at=AT + timedelta(seconds=15)), AT)
+    third = ask(app, "/api/v1/fleet?full=true", headers=known)
+
+    assert (second.status_code, second.content) == (304, b"")
+    assert (third.status_code, third.headers["etag"] == etag) == (200, False)
+    assert "etag" not in get("/api/v1/fleet?at=1h").headers
+
+
+def test_a_document_is_sent_with_gzip_to_who_accepts_it(demo_fleet: Fleet) -> None:
+    service.put(demo_fleet, AT)
+    packed = ask(Starlette(routes=server.routes()), "/api/v1/fleet", headers={"Accept-Encoding": "gzip"})
+    plain = ask(Starlette(routes=server.routes()), "/api/v1/fleet", headers={"Accept-Encoding": "identity"})
+
+    assert packed.headers["content-encoding"] == "gzip"
+    assert "content-encoding" not in plain.headers
+    assert packed.json() == plain.json()
+    assert packed.headers["vary"] == "Accept-Encoding"
+
+
 def test_few_threads_make_the_documents_of_the_api(demo_fleet: Fleet) -> None:
     """500 requests at once delayed /healthz: each thread takes turns with the event loop."""
     service.put(demo_fleet, AT)
