@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.request import urlopen
@@ -14,28 +14,23 @@ import pytest
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
-from dashboard.config import Options, PollOptions, TrafficOptions
+from dashboard.config import Options, TrafficOptions
 from dashboard.config.address import replica_id
 from dashboard.demo import DemoServer, default_fleet, in_thread, targets
 from dashboard.demo.describe import Behaviour, Speaks
 from dashboard.fleet import FailureKind, Replica, ReplicaState, ScrapedMetrics, Snapshot, Source, Target
-from dashboard.fleet.traffic import EngineCounts, Traffic
 from dashboard.sources.discovery import DiscoveryResult, discover_once
 from dashboard.sources.polling.by_digest import NOT_SCRAPED, DigestPoller
 from dashboard.sources.polling.probes import INFERENCE_CONFIG
-from dashboard.sources.source import ScrapedCounts
 from tests.polled_fleets import build_fleet
-from tests.sources.polling.hostile import CAPTURE, HostileServer, answers
+from tests.sources.polling.hostile import HostileServer, answers
+from tests.sources.polling.test_scraped_traffic import AT, LIMITS, PAGE, scrape
 from tests.sources.prometheus_server import prometheus, wait_for_result
 from vllm_fleet_provider.shared.digests import SCHEME
 
-AT = datetime(2026, 1, 1, tzinfo=UTC)
-LIMITS = PollOptions(probe_timeout_seconds=2)
 SPEAKING = [each for each in default_fleet() if each.behaviour is Behaviour.NORMAL]
 REPLICAS = SPEAKING[:20]
 PROVIDED = [each for each in REPLICAS if Speaks.PROVIDER in each.speaks]
-PAGE = next(line for line in (CAPTURE / "metrics.txt").read_bytes().splitlines() if line.startswith(b"vllm:cache"))
-TRAFFIC = Path(__file__).parents[2] / "traffic" / "0.33.0" / "llama"
 SERIES = "group by (instance) (vllm:cache_config_info)"
 DIGESTS = "group by (instance) (vllm_fleet_config_info)"
 
@@ -350,65 +345,6 @@ def test_a_replica_that_wants_a_key_has_the_settings_of_an_open_one_with_equal_d
     assert reply
     assert again[0].probes[INFERENCE_CONFIG].reply is reply
     assert alone[0].probes[INFERENCE_CONFIG].reply is None
-
-
-def scrape(after: float, queries: float) -> ScrapedCounts:
-    counts = EngineCounts(queries=queries, hits=queries / 2, requests=queries / 100)
-    return ScrapedCounts(AT.timestamp() + after, {0: counts})
-
-
-def poll_with(poller: DigestPoller, target: Target, counts: ScrapedCounts | None = None) -> Snapshot:
-    found = {target.id: counts} if counts else {}
-    return asyncio.run(poller.poll([target], lambda: AT, counts=found))[0]
-
-
-SCRAPED = Target("http://127.0.0.1:1", scraped=ScrapedMetrics(PAGE, AT, falls_back=False))
-
-
-def test_traffic_is_what_rose_between_two_scrapes_and_counts_once() -> None:
-    poller = DigestPoller(LIMITS)
-    first, second = scrape(0, 1000), scrape(61, 3000)
-    rose = {0: Traffic(61, queries=2000, hits=1000, requests=20)}
-
-    assert poll_with(poller, SCRAPED, first).traffic == {}
-    later = poll_with(poller, SCRAPED, second)
-    assert (later.traffic, later.counted) == (rose, rose)
-    again = poll_with(poller, SCRAPED, second)
-    assert (again.traffic, again.counted) == (rose, {}), "the same scrape"
-    assert again is poll_with(poller, SCRAPED, second), "the same until another scrape"
-    gone = poll_with(poller, SCRAPED)
-    assert (gone.traffic, gone.counted) == ({}, {})
-    back = poll_with(poller, SCRAPED, scrape(122, 4000))
-    assert (back.traffic[0].queries, back.counted[0].queries) == (3000, 1000), "the process counted on"
-
-
-def test_a_clock_of_prometheus_that_is_set_back_begins_the_window_anew() -> None:
-    poller = DigestPoller(LIMITS)
-    for each in (scrape(7200, 1000), scrape(7260, 1500), scrape(0, 2000)):
-        snapshot = poll_with(poller, SCRAPED, each)
-    assert snapshot.traffic == {}
-    assert poll_with(poller, SCRAPED, scrape(60, 2600)).traffic[0].queries == 600
-
-
-def test_a_replica_that_prometheus_cannot_reach_has_no_traffic() -> None:
-    poller = DigestPoller(LIMITS)
-    down = replace(SCRAPED, scraped=ScrapedMetrics(b"", AT, falls_back=False))
-    poll_with(poller, SCRAPED, scrape(0, 1000))
-    assert poll_with(poller, SCRAPED, scrape(60, 2000)).traffic
-    assert poll_with(poller, down, scrape(120, 3000)).traffic == {}
-
-
-def test_a_replica_that_every_poll_asks_is_counted_from_its_own_page_alone(server: HostileServer) -> None:
-    target = replace(server.replica("a"), scraped=ScrapedMetrics(b"", AT, falls_back=True))
-    pages = [(TRAFFIC / f"{each}.txt").read_bytes() for each in ("first", "second")]
-    now = 0.0
-    poller = DigestPoller(LIMITS, lambda: now, TrafficOptions(interval_seconds=60))
-    for now, page, counts in zip((0.0, 60.0), pages, (scrape(0, 1000), scrape(60, 9000)), strict=True):  # noqa: B007
-        server.routes["/a/metrics"] = answers(page)
-        snapshot = poll_with(poller, target, counts)
-
-    assert (snapshot.traffic[0].seconds, snapshot.traffic[0].requests) == (60, 18)
-    assert snapshot.counted == snapshot.traffic
 
 
 def test_the_replica_that_answers_for_others_is_counted_as_they_are(lying: Liar) -> None:
