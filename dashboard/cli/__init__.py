@@ -23,6 +23,7 @@ COMMANDS = {
     "check": "check",
     "plan": "plan",
     "settings": "settings",
+    "validate": "validate",
     "rules": "rules",
     "baseline": "baseline",
     "diff": "diff",

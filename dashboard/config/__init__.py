@@ -2,6 +2,7 @@
 
 from dashboard.config.load import FILE_VARIABLE as FILE_VARIABLE
 from dashboard.config.load import load_options as load_options
+from dashboard.config.load import read_options as read_options
 from dashboard.config.model import DEFAULT_FILE as DEFAULT_FILE
 from dashboard.config.model import EVERY_POLL as EVERY_POLL
 from dashboard.config.model import NO_TRAFFIC as NO_TRAFFIC

@@ -15,6 +15,7 @@ from dashboard.compare.baseline import read_scalar
 from dashboard.config.document import (
     LOADER,
     MAX_DOCUMENT_BYTES,
+    LocatedMistake,
     Mistake,
     YamlDocument,
     YamlValue,
@@ -190,12 +191,12 @@ def load_baselines(named: Iterable[tuple[str, str]], folder: Path) -> tuple[Base
             mistakes.append(f"{path}: {error.strerror}; name a baseline file")
             continue
         baseline, wrong = read_baseline(raw, relative_name(path, folder))
-        mistakes += [f"{path}:{line}: {text}" for line, text in wrong]
+        mistakes += [LocatedMistake(path, *each) for each in wrong]
         if baseline is None:
             continue
         if earlier := _of_pool(baseline.pool, baselines):
             line = read_document(raw).line(("pool",))
-            mistakes.append(f"{path}:{line}: pool: {_second(baseline, earlier)}")
+            mistakes.append(LocatedMistake(path, line, f"pool: {_second(baseline, earlier)}"))
         baselines.append(baseline)
     if mistakes:
         raise OptionsError(*mistakes)
@@ -235,7 +236,11 @@ def _files(named: Iterable[tuple[str, str]], mistakes: list[str]) -> Iterator[Pa
     for origin, pattern in named:
         found = sorted(map(Path, glob.glob(pattern)))  # noqa: PTH207  Path.glob takes no absolute pattern
         if not found:
-            mistakes.append(f"{origin}: no file matches {pattern}; name baseline files, or remove it")
+            sentence = f"no file matches {pattern}; name baseline files, or remove it"
+            if isinstance(origin, LocatedMistake):
+                mistakes.append(LocatedMistake(origin.file, origin.line, f"{origin.sentence}: {sentence}"))
+            else:
+                mistakes.append(f"{origin}: {sentence}")
         for path in found:
             if path.resolve() not in seen:
                 seen.add(path.resolve())

@@ -6,7 +6,7 @@ No aliases, no tags: foreign text cannot grow or build objects. Secrets are not 
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from types import UnionType
-from typing import Any, NamedTuple, NoReturn, cast, get_args
+from typing import Any, NamedTuple, NoReturn, Self, cast, get_args
 
 import yaml
 from pydantic import BaseModel
@@ -58,6 +58,32 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster; miss
 YamlValue = str | list["YamlValue"] | dict[str, "YamlValue"] | None
 
 
+class Line(int):
+    """The number of a line, from 1, with a column of it, from 1."""
+
+    column: int
+
+    def __new__(cls, line: int, column: int = 1) -> Self:
+        """Return the number, which is written as such."""
+        self = super().__new__(cls, line)
+        self.column = column
+        return self
+
+
+class LocatedMistake(str):  # noqa: SLOT000  one for a mistake
+    """A mistake in a file as text: `fleet.yaml:7: name: empty`."""
+
+    file: str
+    line: Line
+    sentence: str
+
+    def __new__(cls, file: object, line: int, sentence: str) -> Self:
+        """Return the text, which also has its parts."""
+        self = super().__new__(cls, f"{file}:{line}: {sentence}")
+        self.file, self.line, self.sentence = str(file), line if isinstance(line, Line) else Line(line), sentence
+        return self
+
+
 class Mistake(NamedTuple):
     """A mistake and its line, from 1."""
 
@@ -99,7 +125,8 @@ def read_document(raw: bytes) -> YamlDocument:
         last = max(1, len(text.splitlines()))  # the parser's own mark may be one line further
         line = 1 + error.problem_mark.line if error.problem_mark else 1
         problem = TOO_DEEP if error.problem == LIBYAML_DEPTH else error.problem
-        return _unread(min(line, last), f"not YAML: {problem}")
+        column = 1 + error.problem_mark.column if error.problem_mark and line <= last else 1
+        return _unread(Line(min(line, last), column), f"not YAML: {problem}")
     return YamlDocument(value, reader.lines, tuple(reader.mistakes))
 
 
@@ -159,8 +186,8 @@ class _ValueBuilder:
         return values
 
 
-def _line(event: events.Event) -> int:
-    return 1 + event.start_mark.line if event.start_mark else 1
+def _line(event: events.Event) -> Line:
+    return Line(1 + event.start_mark.line, 1 + event.start_mark.column) if event.start_mark else Line(1)
 
 
 def _refuse(event: events.Event, problem: str) -> NoReturn:

@@ -19,6 +19,7 @@ from dashboard.config.access import load_tokens
 from dashboard.config.baselines import load_baselines
 from dashboard.config.document import (
     MAX_DOCUMENT_BYTES,
+    LocatedMistake,
     Mistake,
     OptionPath,
     YamlDocument,
@@ -60,36 +61,58 @@ def load_options(path: Path | None = None) -> Options:
     """
     named = path or (Path(os.environ[FILE_VARIABLE]) if os.environ.get(FILE_VARIABLE) else None)
     file = named or Path(DEFAULT_FILE)
-    document = _spelled(_read(file)) if named or file.exists() else YamlDocument(None, {}, ())
-    environment = _with_rule_ids(_environment())
+    document = _document(_raw(file), file) if named or file.exists() else YamlDocument(None, {}, ())
+    return _loaded(document, file, _with_rule_ids(_environment()), _unknown_variables())
 
-    def locate(place: OptionPath) -> tuple[int, str]:
-        """Return the line of a value in the file, 0 for the environment, and its origin as text."""
+
+def read_options(raw: bytes, file: Path) -> tuple[Options, YamlDocument]:
+    """Return the options in a file with this content, without those of the environment, and its places.
+
+    The files that it names are read, too. Raise OptionsError with every mistake.
+    """
+    document = _document(raw, file)
+    return _loaded(document, file, {}, []), document
+
+
+def _loaded(document: YamlDocument, file: Path, environment: Any, unknown: list[str]) -> Options:
+    """Return the options, those of the environment before those of the file; `unknown` are mistakes in its names."""
+
+    def locate(place: OptionPath, sentence: str) -> Mistake:
+        """Return a mistake with its origin as text, and its line in the file, 0 in the environment."""
         if _has_place(environment, place):
-            return 0, f"environment variable {_variable(place)}"
+            return Mistake(0, f"environment variable {_variable(place)}: {sentence}")
         line = document.line(place)
-        return line, f"{file}:{line}"
+        return Mistake(line, LocatedMistake(file, line, sentence))
 
-    mistakes = [Mistake(line, f"{file}:{line}: {text}") for line, text in document.mistakes]
-    unknown = _unknown_variables()
+    mistakes = [Mistake(line, LocatedMistake(file, line, text)) for line, text in document.mistakes]
     try:
         values = _merged(document.value or {}, environment)
         options = Options.model_validate(values, context={"folder": file.parent, "path": file})
     except ValidationError as error:
         for each in error.errors():
-            line, origin = locate(each["loc"][:-1] if each["type"] == "missing" else each["loc"])
-            mistakes.append(Mistake(line, f"{origin}: {describe_error(each, Options)}"))
+            place = each["loc"][:-1] if each["type"] == "missing" else each["loc"]
+            mistakes.append(locate(place, describe_error(each, Options)))
     if unknown or mistakes:
         raise OptionsError(*unknown, *(text for _, text in sorted(mistakes)))
-    patterns = []
-    for number, pattern in enumerate(options.baselines):
-        place = ("baselines", number)
-        patterns.append((f"{locate(place)[1]}: {dotted(place)}", pattern))
-    options = options.with_agreed(load_baselines(patterns, file.parent))
-    if options.suppressions_file is not None:
-        options = options.with_accepted(load_suppressions(options.suppressions_file))
-    if options.access.tokens_file is not None:
-        options = options.with_tokens(load_tokens(options.access.tokens_file))
+    return _with_files(options, lambda place: locate(place, dotted(place)).sentence, file.parent)
+
+
+def _with_files(options: Options, origin: Callable[[OptionPath], str], folder: Path) -> Options:
+    """Return the options with what is in the files that they name; raise OptionsError with the mistakes in all."""
+    mistakes: list[str] = []
+    patterns = [(origin(("baselines", number)), pattern) for number, pattern in enumerate(options.baselines)]
+    reads: list[Callable[[Options], Options]] = [lambda found: found.with_agreed(load_baselines(patterns, folder))]
+    if (suppressions := options.suppressions_file) is not None:
+        reads.append(lambda found: found.with_accepted(load_suppressions(suppressions)))
+    if (tokens := options.access.tokens_file) is not None:
+        reads.append(lambda found: found.with_tokens(load_tokens(tokens)))
+    for read in reads:
+        try:
+            options = read(options)
+        except OptionsError as error:
+            mistakes += error.mistakes
+    if mistakes:
+        raise OptionsError(*mistakes)
     return options
 
 
@@ -114,17 +137,22 @@ def _with_rule_ids(options: Any) -> Any:
     return {**options, RULES: spelled}
 
 
-def _read(file: Path) -> YamlDocument:
+def _raw(file: Path) -> bytes:
     try:
         with file.open("rb") as stream:
-            document = read_document(stream.read(MAX_DOCUMENT_BYTES + 1))
+            return stream.read(MAX_DOCUMENT_BYTES + 1)
     except OSError as error:
         raise OptionsError(f"{file}: {error.strerror}; name an options file that can be read") from error
+
+
+def _document(raw: bytes, file: Path) -> YamlDocument:
+    document = read_document(raw)
     if document.value is not None and not isinstance(document.value, dict):
-        raise OptionsError(f"{file}:1: not a mapping; write lines of `key: value`, such as `name: my fleet`")
+        wrong = "not a mapping; write lines of `key: value`, such as `name: my fleet`"
+        raise OptionsError(LocatedMistake(file, 1, wrong))
     if document.value and not any(is_option_name(key, list(Options.model_fields)) for key in document.value):
         raise OptionsError(f"{file}: no options in this file; name the options file")  # it may be a secret
-    return document
+    return _spelled(document)
 
 
 def _environment() -> dict[str, Any]:

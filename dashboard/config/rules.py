@@ -24,7 +24,14 @@ from pydantic import (
 from typing_extensions import TypedDict
 from yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
-from dashboard.config.document import MAX_DOCUMENT_BYTES, Mistake, describe_error, end_of, read_document
+from dashboard.config.document import (
+    MAX_DOCUMENT_BYTES,
+    LocatedMistake,
+    Mistake,
+    describe_error,
+    end_of,
+    read_document,
+)
 from dashboard.errors import OptionsError
 from dashboard.rules.catalogue import ALL_RULES, BY_ID, rule_id, unknown_rule
 from dashboard.rules.domain import Router, SeedPolicy, Store
@@ -183,13 +190,13 @@ def read_entries(raw: bytes, file: Path, kind: type[PartOfFile], key: str) -> Pa
     document = read_document(raw)
     mistakes = list(document.mistakes)
     if not mistakes and document.value is not None and not isinstance(document.value, dict):
-        raise OptionsError(f"{file}:1: not a mapping; write `{key}:` with a list of entries")
+        raise OptionsError(LocatedMistake(file, 1, f"not a mapping; write `{key}:` with a list of entries"))
     try:
         content = kind.model_validate(document.value or {})
     except ValidationError as error:
         mistakes += [Mistake(document.line(each["loc"]), describe_error(each, kind)) for each in error.errors()]
     if mistakes:
-        raise OptionsError(*(f"{file}:{line}: {text}" for line, text in sorted(mistakes)))
+        raise OptionsError(*(LocatedMistake(file, *each) for each in sorted(mistakes)))
     return content
 
 

@@ -4,7 +4,7 @@ GitHub shows ten errors and ten warnings of a step, the rest only in the log. So
 one annotation, and the summary is first.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.formatting import end_cut, without_commands
@@ -42,10 +42,12 @@ def to_github_annotations(fleet: Fleet, verdict: Verdict) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def command(level: str, title: str, message: str) -> str:
-    """Write one workflow command; foreign text in it can begin no other."""
+def command(level: str, title: str, message: str, place: Mapping[str, str] | None = None) -> str:
+    """Write one workflow command; foreign text in it can begin no other. `place` has `file`, `line` and `col`."""
     lines = without_commands("\n".join(end_cut(line, LONGEST) for line in message.splitlines()))
-    return f"::{level} title={_escaped(without_commands(end_cut(title)), _PROPERTY)}::{_escaped(lines, _DATA)}"
+    properties = {"title": title, **(place or {})}
+    written = (f"{name}={_escaped(without_commands(end_cut(each)), _PROPERTY)}" for name, each in properties.items())
+    return f"::{level} {','.join(written)}::{_escaped(lines, _DATA)}"
 
 
 def _together(level: str, title: str, lines: Sequence[str]) -> list[str]:

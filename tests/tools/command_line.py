@@ -19,6 +19,7 @@ COMMANDS = (
     "diff",
     "baseline",
     "settings",
+    "validate",
     "rules",
     "history stats",
     "history prune",
