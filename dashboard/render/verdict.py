@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
@@ -12,12 +11,11 @@ from dashboard.rules.baseline import deviates_from_baseline
 from dashboard.rules.catalogue import places
 from dashboard.rules.findings import Finding, Outcome, OutcomeKind, Severity
 from dashboard.views.excluded import LONGEST_REASON, is_locked, list_reasons, no_list_read
-from dashboard.views.finding_text import answered, first_names, severity_counts
+from dashboard.views.finding_text import answered, first_names, rules_by_severity, severity_counts
 from dashboard.views.summary import SEVERITY_TERMS
 
 PASSED, FOUND, UNREAD = 0, 1, 3  # 2 is wrong usage
 BASELINE_RULE = deviates_from_baseline.id
-MOST_NAMED = 5  # rules of one severity below critical of which the sentence names the places
 LONGEST_NAME = 80  # characters
 
 
@@ -133,25 +131,22 @@ def _not_compared(outcome: Outcome, file: str) -> Iterator[str]:
 def _listed(failed: Sequence[Finding]) -> str:
     """Return `3 critical findings (RT-01 in chat, RT-05 x2 in chat) and 1 warning (CO-02 in chat)`: all their rules."""
     parts = []
-    for severity, noun in SEVERITY_TERMS.items():
-        alike: dict[tuple[str, str], list[Finding]] = defaultdict(list)
-        for each in failed:
-            if each.severity is severity:
-                expired = f", suppression expired on {each.expired.until}" if each.expired else ""
-                alike[each.rule, expired].append(each)
-        most = len(alike) if severity is Severity.CRITICAL else MOST_NAMED
-        names = [f"{_named(own)}{expired}" for (_, expired), own in islice(alike.items(), most)]
-        names += dict.fromkeys(rule for rule, _ in islice(alike, most, None))
-        if names:
-            parts.append(f"{count(sum(map(len, alike.values())), noun)} ({', '.join(names)})")
+    for severity, named, others in rules_by_severity(failed):
+        names = [text for alike in named for text in _named(alike)] + others
+        number = sum(each.severity is severity for each in failed)
+        parts.append(f"{count(number, SEVERITY_TERMS[severity])} ({', '.join(names)})")
     return joined(parts)
 
 
-def _named(alike: Sequence[Finding]) -> str:
-    """Return `RT-05 x2 in chat` for findings of one rule."""
-    number = f" x{len(alike):,}" if len(alike) > 1 else ""
-    where = dict.fromkeys(end_cut(place, LONGEST_NAME) for each in alike for place in places(each))
-    return f"{alike[0].rule}{number} in {shortlist(where)}"
+def _named(alike: Sequence[Finding]) -> Iterator[str]:
+    """Yield `RT-01 x2 in chat` for findings of one rule; those whose suppression expired apart."""
+    by_end: dict[str, list[Finding]] = defaultdict(list)
+    for each in alike:
+        by_end[f", suppression expired on {each.expired.until}" if each.expired else ""].append(each)
+    for expired, own in by_end.items():
+        number = f" x{len(own):,}" if len(own) > 1 else ""
+        where = dict.fromkeys(end_cut(place, LONGEST_NAME) for each in own for place in places(each))
+        yield f"{own[0].rule}{number} in {shortlist(where)}{expired}"
 
 
 def _found(fleet: Fleet, fail_on: Severity | None, left_out: str) -> str:

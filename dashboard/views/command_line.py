@@ -1,7 +1,6 @@
 """What `check` and `poll` print: findings with cause and fix; replicas, then each pool with what differs in it."""
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.sharing_text import sharing_text
@@ -33,7 +32,6 @@ SKIPPED_TRAFFIC = "{} on traffic, as too little was counted: `--traffic 60s`, or
 REASONS = "`--format json` lists each with the reason."
 MOST_LINES = 50  # of one section below the findings; the rest is counted
 PAGES = "`python -m dashboard rules ID` prints the page of a rule, such as `python -m dashboard rules RT-01`."
-MOST_SUMMARIZED = 5  # rules at the end of `check`
 MOST_DIFFERENCES = 12  # of a pool; the rest is counted
 TONES = {ReplicaState.UP: Tone.GOOD, ReplicaState.PARTIAL: Tone.WARNING, ReplicaState.DOWN: Tone.CRITICAL}
 VALUES = frozenset({State.REPORTED, State.NULL, State.REDACTED})
@@ -82,21 +80,16 @@ def check_view(fleet: Fleet, left_out: str = "") -> View:
 
 def check_summary(fleet: Fleet) -> Section:
     """Return one line for each critical and the first other rules with findings; the ids of the rest by severity."""
-    by_rule: dict[tuple[Severity, str], list[Finding]] = {}
-    for finding in sorted(fleet.inspection.findings, key=lambda each: each.severity.rank):
-        by_rule.setdefault((finding.severity, finding.rule), []).append(finding)
-    entries = []
-    most = max(MOST_SUMMARIZED, sum(severity is Severity.CRITICAL for severity, _ in by_rule))
-    for (severity, rule), found in islice(by_rule.items(), most):
-        where = finding_text.first_names(dict.fromkeys(place for each in found for place in places(each)))
-        entries.append(
-            Entry(Tone(severity), (Piece(finding_text.rule_title(rule), Style.STRONG), Piece(f" in {where}")))
-        )
-    shown = {rule for _, rule in islice(by_rule, most)}
-    for severity in Severity:
-        if hidden := [rule for worst, rule in by_rule if worst is severity and rule not in shown]:
+    entries, shown = [], set()
+    for severity, named, others in finding_text.rules_by_severity(fleet.inspection.findings):
+        for found in named:
+            where = finding_text.first_names(dict.fromkeys(place for each in found for place in places(each)))
+            title = Piece(finding_text.rule_title(found[0].rule), Style.STRONG)
+            entries.append(Entry(Tone(severity), (title, Piece(f" in {where}"))))
+        shown |= {found[0].rule for found in named}
+        if hidden := [rule for rule in others if rule not in shown]:
             entries.append(Entry(Tone(severity), plain(", ".join(hidden))))
-            shown.update(hidden)
+            shown |= {*hidden}
     return Section("summary", "Summary", (Entries(tuple(entries)) if entries else Paragraph(plain("No findings")),))
 
 

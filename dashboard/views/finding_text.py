@@ -19,6 +19,7 @@ from dashboard.views.pool_text import BASES, rollout_text
 from dashboard.views.table import Field, plain_value, to_data
 
 MOST_PLACES = 12  # pools or replicas that a line names
+MOST_RULES = 5  # that a summary names with their places, if not more are critical
 MUCH_UNKNOWN = 4  # a list marks a finding that was not evaluated on a quarter of the replicas or more
 FINDINGS = "findings"  # one file has the findings of all lists
 SNIPPETS = {"flag": "Flag", "env": "Environment variable", "yaml": "YAML", "shell": "Command"}
@@ -54,6 +55,22 @@ def answered(fleet: Fleet) -> str:
 def severity_counts(findings: Iterable[Finding]) -> str:
     counts = Counter(each.severity for each in findings)
     return ", ".join(f"{counts[severity]:,} {severity}" for severity in Severity)
+
+
+def rules_by_severity(findings: Iterable[Finding]) -> Iterator[tuple[Severity, list[list[Finding]], list[str]]]:
+    """Yield for each severity the findings of each rule that a summary names with its places, and the ids of others.
+
+    Those are all critical ones, and the first others while there is room.
+    """
+    by_severity: dict[Severity, dict[str, list[Finding]]] = defaultdict(lambda: defaultdict(list))
+    for each in findings:
+        by_severity[each.severity][each.rule].append(each)
+    room = MOST_RULES
+    for severity in sorted(by_severity, key=attrgetter("rank")):
+        alike = by_severity[severity]
+        most = len(alike) if severity is Severity.CRITICAL else room
+        yield severity, [*alike.values()][:most], [*alike][most:]
+        room = max(0, room - len(alike))
 
 
 def first_names(names: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.render.export import CheckFormat, written_check
 from dashboard.render.verdict import verdict_of
 from dashboard.rules.findings import Severity
-from dashboard.views.command_line import MOST_SUMMARIZED
+from dashboard.views.finding_text import MOST_RULES
 from tests.frozen import AT
 from tests.used import with_traffic
 
@@ -41,5 +41,5 @@ def test_the_summary_of_check_names_every_rule_with_findings(demo_fleet: Fleet) 
     summary = written(demo_fleet, "table").partition("\nSummary:\n")[2].partition("\n\n")[0]
     rules = {each.rule for each in demo_fleet.inspection.findings}
 
-    assert len(rules) > MOST_SUMMARIZED
+    assert len(rules) > MOST_RULES
     assert {each for each in rules if summary.count(each) != 1} == set()
