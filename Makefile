@@ -28,10 +28,13 @@ define INSTALL
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run check test test-long fix bench test-vllm bench-vllm screenshots golden docs field-reference lock wheel dist clean
+.PHONY: help install demo run check test test-long fix bench test-vllm bench-vllm screenshots golden docs field-reference lock wheel dist clean
 
 help:  ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+install: $(VENV)/run.stamp  ## What the dashboard needs, into .venv
+	@echo "Installed in $(VENV)."
 
 demo: $(VENV)/run.stamp  ## A simulated fleet and the dashboard (PORT=, FLEET_PORT=)
 	@$(BIN)/python -m dashboard demo $(ARGS) --fleet-port $(FLEET_PORT)

@@ -17,6 +17,7 @@ from dashboard.cli.terminal import fail, no_such_pool, say, wrong, wrong_options
 from dashboard.config import EVERY_POLL, NO_TRAFFIC, TRAFFIC_OFF, Options, TargetOptions, load_options
 from dashboard.config.address import replica_id
 from dashboard.errors import OptionsError
+from dashboard.fleet.formatting import one_line, shortlist
 from dashboard.fleet.times import LONGEST_TRAFFIC, parse_period
 from dashboard.garbage import collect_rarely
 from dashboard.sources.discovery import discover_once
@@ -95,7 +96,8 @@ def polled(options: Options, *, takes_addresses: bool = True, traffic: str | Non
         say(warnings)
     if not found.has_replicas and not found.failures:
         how = "name addresses, list them" if takes_addresses else "list addresses"
-        say(f"No targets: {how} in {options.file}, or use --config FILE.")
+        empty = shortlist(one_line(each.name) for each in found.sources)
+        say(f"No targets: {f'none listed by {empty}' if empty else f'{how} in {options.file}, or use --config FILE'}.")
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

@@ -84,6 +84,8 @@ class Cluster:
         """Create a pod that is ready; `status` replaces parts of its status. No other pod has its name."""
         self.server.routes[f"/api/v1/namespaces/{namespace}/pods"] = self._list_pods
         self.pods[name] = {
+            "kind": "Pod",
+            "apiVersion": "v1",
             "metadata": {"name": name, "namespace": namespace, "labels": dict(labels), "annotations": {}},
             "spec": {
                 "nodeName": "gpu-1",
@@ -154,6 +156,8 @@ class Cluster:
         start, size = int(query.get("continue", 0)), int(query["limit"])
         rest = str(start + size) if start + size < len(found) else ""
         page = {
+            "kind": "List",
+            "apiVersion": "v1",
             "metadata": {"continue": rest, "resourceVersion": str(len(self.events))},
             "items": found[start : start + size],
         }
