@@ -4,9 +4,7 @@ with audit.performed("delete", visitor, snapshot=key, name=name):
     service.snapshots().delete(key)
 """
 
-import json
 import logging
-import sys
 import threading
 import time
 from collections import Counter
@@ -20,6 +18,7 @@ from dashboard.access.visitor import UNKNOWN, ForbiddenError, Visitor, missing_r
 from dashboard.config.access import AccessOptions, AccessRole
 from dashboard.errors import DashboardError, HistoryError
 from dashboard.fleet.formatting import iso
+from dashboard.logs import write_event
 from dashboard.store.audit import AuditEntry
 
 log = logging.getLogger(__name__)
@@ -115,7 +114,7 @@ def _logged(action: str, visitor: Visitor, result: str, reason: str, details: Ma
     )
     who = {name: getattr(entry, name) for name in ("result", "reason", "visitor", "role", "means", "client")}
     line = {"audit": action, "at": iso(entry.at), **who, **entry.details}
-    sys.stderr.write(f"{json.dumps({name: value for name, value in line.items() if value != ''})}\n")
+    write_event({name: value for name, value in line.items() if value != ""}, action, __name__)
     return entry
 
 

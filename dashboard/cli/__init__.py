@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 import dashboard
 from dashboard.cli.terminal import APP, PROGRAM, say, usage_errors, wrong
+from dashboard.logs import follow_environment
 
 # Each command and its module.
 COMMANDS = {
@@ -87,6 +88,7 @@ cli = typer.Typer(**APP, cls=Commands)
 
 
 def main() -> None:
+    follow_environment()
     cli(prog_name=PROGRAM)
 
 

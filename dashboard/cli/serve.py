@@ -1,16 +1,17 @@
 """The commands `serve` and `demo`: the dashboard in the browser, with a real or a simulated fleet."""
 
 import json
+import os
 import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 import yaml
 
-from dashboard import service
+from dashboard import logs, service
 from dashboard.cli.targets import ConfigOption, options_of
 from dashboard.cli.terminal import FAILED, WRONG_USAGE, fail, say, wrong
 from dashboard.config import TARGET_SOURCES, Options
@@ -34,6 +35,14 @@ DEMO_WINDOW_SECONDS = 120  # of traffic: a hit rate is seen to mend
 DEMO_PROBE_TIMEOUT_SECONDS = 2  # one slow replica must not delay the first page
 RESTART_TEXT = re.compile(r"(?P<address>127(?:\.\d{1,3}){3}):(?P<seconds>\d{1,6}):(?P<changes>.+)")
 
+LogFormatOption = Annotated[
+    Literal["text", "json"] | None,
+    typer.Option(
+        envvar=logs.FORMAT_VARIABLE,
+        show_envvar=False,
+        help=f"Format of what is written to standard error [default: {logs.FORMAT_VARIABLE}, else text].",
+    ),
+]
 PortOption = Annotated[int, typer.Option(help="Port of the dashboard.", min=1, max=65535)]
 AddressOption = Annotated[str, typer.Option(help="Address to bind. One that others reach needs the option access.")]
 
@@ -46,8 +55,10 @@ def serve(
         Path | None,
         typer.Option(metavar="PATH", help="Unix socket to bind, in place of address and port. Its group may connect."),
     ] = None,
+    log_format: LogFormatOption = None,
 ) -> None:
     """Show the fleet of fleet.yaml in the browser."""
+    _use_format(log_format)
     options = options_of(config)
     if not options.has_target_sources:
         say(f"No targets configured: list replicas in {options.file}, under one of: {', '.join(TARGET_SOURCES)}.")
@@ -77,11 +88,13 @@ def demo(
             "NAME, NAME=VALUE, then flags; also -u --FLAG and image=IMAGE. Repeatable.",
         ),
     ] = None,
+    log_format: LogFormatOption = None,
 ) -> None:
     """Show a simulated fleet; no vLLM and no GPU needed (Linux).
 
     With up to 100 replicas it begins with a history of six hours.
     """
+    _use_format(log_format)
     restarts = [_restart(each) for each in restart or ()]
     fleet = default_fleet(replicas, seed)
     _check_restarts(restarts, fleet)
@@ -139,6 +152,13 @@ def _demo_options(folder: Path, targets: list[dict[str, object]]) -> Path:
     }
     config.write_text(yaml.safe_dump(options, sort_keys=False))
     return config
+
+
+def _use_format(log_format: str | None) -> None:
+    """Write to standard error in a format, also in a server that is started from here."""
+    if log_format is not None:
+        os.environ[logs.FORMAT_VARIABLE] = log_format
+    logs.follow_environment()
 
 
 def _need(address: str, port: int) -> None:

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 from dashboard.config import FILE_VARIABLE, Options
+from dashboard.logs import JsonStream, follow_environment
 
 SCRIPT = Path(__file__).resolve().with_name("pages") / "main.py"
 STOP_SECONDS = 10  # then the server is killed; it usually stops within a second
@@ -86,6 +87,7 @@ def _listening(path: Path | None) -> Iterator[list[socket.socket] | None]:
 def serve(address: str, port: int, config: Path | None, unix: Path | None = None) -> int:
     """Serve the pages in this process until a signal; return the exit code. With a path on that unix socket only."""
     os.environ.update(environment(config))
+    follow_environment()
     # Imported here: other commands do not need them, and the app reads the environment.
     import streamlit as st  # noqa: PLC0415
     import uvicorn  # noqa: PLC0415
@@ -120,6 +122,7 @@ def serve(address: str, port: int, config: Path | None, unix: Path | None = None
         proxy_headers=False,  # the gate decides whose headers count
         timeout_graceful_shutdown=CLOSE_SECONDS,
         log_level="warning",
+        log_config=None if isinstance(sys.stderr, JsonStream) else uvicorn.config.LOGGING_CONFIG,
         access_log=False,
         server_header=False,
     )
@@ -141,6 +144,7 @@ def app_arguments(options: Options | None = None) -> dict[str, Any]:
     from dashboard.access.gate import start_mistake  # noqa: PLC0415
     from dashboard.web import edge, server, sessions  # noqa: PLC0415
 
+    follow_environment()
     options = options or server.options_or_exit()
     page = Path(st.__file__).with_name("static") / "index.html"
 

@@ -21,6 +21,7 @@ from uvicorn.protocols.http.flow_control import service_unavailable
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dashboard.access.routes import PROBES
+from dashboard.logs import follow_environment
 
 MOST_CONNECTIONS = 4096
 SESSION_DESCRIPTORS = 4  # its websocket, and three of Streamlit's event loop
@@ -199,6 +200,7 @@ class LogLimit(logging.Filter):
 
     def attach(self) -> None:
         """Limit every existing logger: a filter of a logger does not get the records of its children."""
+        follow_environment()
         for logger in _loggers():
             logger.addFilter(self)
 
