@@ -21,6 +21,8 @@ from dashboard.documents.secrets import clean_replica, clean_settings
 from dashboard.errors import UnreadableError
 from dashboard.fleet import CLUSTER, Document, Replica, Role
 from dashboard.fleet.formatting import end_cut
+from dashboard.fleet.history import Sighting, Sightings
+from dashboard.fleet.replies import CLUSTER_MARK
 from dashboard.fleet.traffic import Traffic
 from dashboard.vllm.canonical import RecentResults
 from dashboard.vllm.merging import document_id, version_of
@@ -36,7 +38,6 @@ LONGEST_ID, LONGEST_LABEL, MOST_LABELS = 2048, 1000, 100
 LONGEST = 200  # characters of what a sentence quotes
 # What changes at each poll, or is derived again here.
 VOLATILE = ("observed_at", "probes", "traffic", "first_seen", "since", "absent_at", "cohort", "same_process")
-MARK = "+"  # between a cluster and the id that a replica has in it
 
 _shared: RecentResults[Any] = RecentResults()  # one object for equal engines, devices and the like of many replicas
 
@@ -78,6 +79,16 @@ def with_reported(read: Fleet, reported: Iterable[ReportedFleet]) -> Fleet:
     return replace(read, replicas=replicas, documents=documents, traffic=traffic, scraped_at=read_at)
 
 
+def with_first_seen(sightings: Sightings, reported: Iterable[ReportedFleet]) -> Sightings:
+    """Return the sightings of the history with those of replicas that other dashboards saw earlier."""
+    replicas = dict(sightings.replicas)
+    for key, at in (item for each in reported for item in each.first_seen.items()):
+        own = replicas.get(key)
+        if own is None or at < own.first_seen:
+            replicas[key] = Sighting(at, at) if own is None else own._replace(first_seen=at)
+    return replace(sightings, replicas=replicas) if replicas != sightings.replicas else sightings
+
+
 class _Known(NamedTuple):
     """A replica as it was read last: the hash of what was read, and whether its own dashboard called it fresh."""
 
@@ -92,7 +103,7 @@ class ReportReader:
     def __init__(self, labels: Mapping[str, str]) -> None:
         """Read nothing yet. The labels, with that of the cluster, win over those in a document."""
         self._labels = labels
-        self._prefix = f"{labels[CLUSTER]}{MARK}"
+        self._prefix = f"{labels[CLUSTER]}{CLUSTER_MARK}"
         self._known: dict[str, _Known] = {}  # by own id
         self._documents: dict[str, tuple[int, Document]] = {}  # by the key in the document
         self._traffic: dict[tuple[str, int], tuple[int, Traffic]] = {}

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.fleet.replies import (
+    CLUSTER_MARK,
     Argument,
     Basis,
     Device,
@@ -164,6 +165,11 @@ class Replica:
         """The engines whose tokens add up: of those that are awake all, or the first where they report one sum."""
         awake = tuple(engine for engine in self.engines if engine.sleep_level is None)
         return awake[:1] if any(engine.shares_sum for engine in awake) else awake
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether another dashboard reports it: it is not polled."""
+        return CLUSTER_MARK in self.id.partition("://")[0]
 
     @property
     def is_second_address(self) -> bool:

@@ -82,6 +82,8 @@ class FailureKind(StrEnum):
 
 FILE_SCHEME = "file://"  # begins the id of a replica that was imported: it is not polled, its answers have no time
 
+CLUSTER_MARK = "+"  # in a replica that another dashboard reports, between its cluster and its id there
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:

@@ -8,18 +8,22 @@ from datetime import datetime
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.analysis.changes.events import EventPeriod
 from dashboard.analysis.plan import planned
 from dashboard.config import Options
+from dashboard.config.address import page_url
 from dashboard.config.load import ReloadStatus
 from dashboard.errors import HistoryError
 from dashboard.fleet import LabelConflict, ReceiverStatus, SourceStatus
+from dashboard.fleet.replies import CLUSTER_MARK
 from dashboard.fleet.times import end_of_second, write_time
 from dashboard.garbage import give_back, uncollected
 from dashboard.service.collector import Collector, Progress, poll_once, utc_now
 from dashboard.store.opening import HistoryStatus, JumpGuard, PastFleets, configured_history, configured_snapshots
+from dashboard.views.pages import REPLICA, REPLICA_PAGE
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, 0.2 s that few commands need
     from dashboard.store.history.reader import HistoryReader
@@ -173,6 +177,18 @@ def age_limit_seconds() -> float:
 def options() -> Options | None:
     """Return the options in force; None without a collector."""
     return _current.collector.options if _current.collector else None
+
+
+def home_of(replica: str, known: Options | None) -> str | None:
+    """Return the URL of the page of a replica, by its id, on the dashboard that reports it; None where it is polled.
+
+    All but the id is of the options.
+    """
+    for each in known.dashboards if known is not None else ():
+        own = replica.removeprefix(f"{each.cluster}{CLUSTER_MARK}")
+        if own != replica:
+            return f"{page_url(each.url)}/{REPLICA_PAGE}?{urlencode({REPLICA: own})}"
+    return None
 
 
 def reload() -> None:

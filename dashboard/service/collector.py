@@ -21,7 +21,7 @@ from dashboard.compare.cohorts import all_letters
 from dashboard.config import EVERY_POLL, Options, policy_of
 from dashboard.config.load import OptionsFiles
 from dashboard.config.rules import load_suppressions
-from dashboard.documents.reported import with_reported
+from dashboard.documents.reported import with_first_seen, with_reported
 from dashboard.fleet import NO_LETTERS, RouterConfig, Snapshot, SourceStatus, has_same_content
 from dashboard.fleet.history import Sightings
 from dashboard.garbage import give_back, limit_arenas, uncollected
@@ -305,7 +305,8 @@ class Collector:
         fleet = planned(_numbered(with_lives(_with_notes(fleet, found, warnings), lives), shown), shown)
         self._lives = fleet.lives
         self._letters = letters if self.recorder else NO_LETTERS
-        self._show(fleet, self._recorded(fleet, polled_at, time.monotonic() - began))
+        sightings = self._recorded(fleet, polled_at, time.monotonic() - began)
+        self._show(fleet, with_first_seen(sightings, found.reported))
         seconds, progress = time.monotonic() - began, self.progress
         self.progress = replace(progress, polls=progress.polls + 1, seconds_sum=progress.seconds_sum + seconds)
         if progress.polls == 0:

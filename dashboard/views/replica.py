@@ -245,7 +245,8 @@ def _contradictions(replica: Replica) -> list[Section]:
 
 def _probes(replica: Replica) -> tuple[Block, ...]:
     if not replica.probes:
-        return (quiet_paragraph("Never polled."),)
+        is_reported = replica.is_reported
+        return (quiet_paragraph("On the dashboard of its cluster only." if is_reported else "Never polled."),)
     fields = (
         Field("", "Outcome", lambda probe: _probe_result(probe)[0]),
         Field("path", "Path", lambda probe: probe.path, is_code=True),

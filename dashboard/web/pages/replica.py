@@ -8,7 +8,7 @@ import streamlit as st
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.errors import SnapshotError
-from dashboard.fleet import ProbeResult, Replica
+from dashboard.fleet import CLUSTER, ProbeResult, Replica
 from dashboard.fleet.formatting import count, middle_cut, one_line, whole_text
 from dashboard.views import pages
 from dashboard.views.blocks import View
@@ -81,6 +81,9 @@ def choose_settings(comparison: ReplicaComparison) -> SettingChoice:
 
 
 def draw_raw_answer(fleet: Fleet, replica: Replica) -> None:
+    if (home := service.home_of(replica.id, service.options())) is not None:
+        cluster = markup.text(replica.labels.get(CLUSTER, ""))
+        st.html(f'<div class="foot">{markup.link(home, f"Probes and raw answers on the dashboard of {cluster}")}</div>')
     if not replica.probes:
         return
     try:
