@@ -65,6 +65,7 @@ class Fleet(FleetData):
     those of its cohorts. `scraped_at` is when Prometheus last scraped each replica that was not asked, in seconds since
     1970: see `read_at`. `unrecorded` says which changes the history lacks. `plan` is None until `plan_of` makes it.
     `counted` is what the engines of each replica counted between the last two reads, in the poll that read them.
+    `cluster` is set where it is only a cluster of a fleet: see `analysis/parts.py`.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Fleet(FleetData):
     scraped_at: Mapping[str, float] = field(default_factory=dict)
     plan: Plan | None = field(default=None, compare=False)
     counted: Mapping[str, Traffic] = field(default_factory=dict, compare=False)
+    cluster: str = ""
 
     def __repr__(self) -> str:
         """Return a short text: all fields are megabytes."""
@@ -333,32 +335,6 @@ def _transfers(fleet: Fleet, inspection: Inspection, before: Fleet | None) -> Ma
         if verdict is not None:
             verdicts[pool] = verdict
     return verdicts
-
-
-def only_pool(fleet: Fleet, name: str) -> Fleet:
-    """Return one pool as a fleet, without findings that span pools.
-
-    Its notes are those of the whole fleet: they are on options that match nothing in it.
-    """
-    replicas = tuple(replica for replica in fleet.replicas if replica.pool == name)
-    used = {replica.document for replica in replicas}
-    documents = {key: document for key, document in fleet.documents.items() if key in used}
-    pools = tuple(pool for pool in fleet.pools if pool.name == name)
-    part = replace(
-        fleet,
-        replicas=replicas,
-        documents=documents,
-        pools=pools,
-        sharing={pool.name: fleet.sharing[pool.name] for pool in pools},
-        capacity={pool.name: fleet.capacity[pool.name] for pool in pools},
-        total=capacity_of(replicas),
-        plan=None,
-    )
-    if fleet.polled_at is None:
-        return part
-    unconfirmed = tuple(each for each in fleet.inspection.unconfirmed if each.pools == (name,))
-    part = inspected(replace(part, inspection=Inspection(unconfirmed)), fleet.polled_at, before=fleet)
-    return replace(part, inspection=replace(part.inspection, notes=fleet.inspection.notes))
 
 
 def only_replicas(fleet: Fleet, ids: Collection[str], name: str) -> Fleet:

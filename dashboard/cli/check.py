@@ -11,7 +11,16 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.changes.comparison import spread_findings
 from dashboard.cli import fleets
-from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, TrafficOption, options_of, polled
+from dashboard.cli.targets import (
+    ClusterOption,
+    ConfigOption,
+    PrometheusOption,
+    TargetsArgument,
+    TrafficOption,
+    options_of,
+    polled,
+    select_cluster,
+)
 from dashboard.cli.terminal import WRONG_USAGE, fail, is_terminal, put, say, width, wrong
 from dashboard.config import Options, policy_of
 from dashboard.config.baselines import relative_name
@@ -64,6 +73,7 @@ def check(
     history: fleets.HistoryOption = None,
     token_env: fleets.TokenEnvOption = None,
     traffic: TrafficOption = None,
+    cluster: ClusterOption = None,
     *,
     brief: Annotated[bool, typer.Option("--brief", help="With table: print the summary only.")] = False,
 ) -> None:
@@ -97,6 +107,7 @@ def check(
     left_out = ""
     if since:
         fleet, left_out = _only_new(fleet, since, past)
+    fleet = select_cluster(fleet, cluster)
     level = None if fail_on == "never" else Severity(fail_on)
     verdict = verdict_of(fleet, level, min_coverage, unread_lists, tuple(each.file for each in given), left_out)
     put(

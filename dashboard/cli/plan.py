@@ -7,7 +7,16 @@ import typer
 from dashboard import service
 from dashboard.analysis.plan import plan_of
 from dashboard.cli.fleets import CommandHistory, HistoryOption, SnapshotOption, TokenEnvOption, fleet_of
-from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, TrafficOption, no_targets, options_of
+from dashboard.cli.targets import (
+    ClusterOption,
+    ConfigOption,
+    PrometheusOption,
+    TargetsArgument,
+    TrafficOption,
+    no_targets,
+    options_of,
+    select_cluster,
+)
 from dashboard.cli.terminal import UNREAD, is_terminal, no_such_pool, put, width
 from dashboard.documents.plan import plan_json
 from dashboard.render.markdown import to_markdown
@@ -23,6 +32,7 @@ def plan(
     history: HistoryOption = None,
     token_env: TokenEnvOption = None,
     pool: Annotated[str | None, typer.Option(help="Only causes with findings in this pool.")] = None,
+    cluster: ClusterOption = None,
     output: Annotated[Literal["table", "json", "markdown"], typer.Option("--format", help="Output format.")] = "table",
     traffic: TrafficOption = None,
 ) -> None:
@@ -36,6 +46,7 @@ def plan(
     fleet, _ = fleet_of(snapshot, options, history=past, traffic=traffic)
     if not fleet.replicas:
         no_targets(fleet.discovery_errors, UNREAD)
+    fleet = select_cluster(fleet, cluster)
     found = plan_of(fleet)
     if pool is not None:
         names = {each.name for each in fleet.pools}

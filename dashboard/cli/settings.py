@@ -9,7 +9,14 @@ import typer
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.cli.fleets import SnapshotOption, fleet_of
-from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, options_of
+from dashboard.cli.targets import (
+    ClusterOption,
+    ConfigOption,
+    PrometheusOption,
+    TargetsArgument,
+    options_of,
+    select_cluster,
+)
 from dashboard.cli.terminal import is_terminal, no_such_pool, put, width, wrong
 from dashboard.fleet import Role
 from dashboard.fleet.formatting import MOST, SOME, count, natural, shortlist
@@ -35,6 +42,7 @@ def settings(
     snapshot: SnapshotOption = None,
     prometheus: PrometheusOption = None,
     pool: Annotated[str | None, typer.Option(metavar="GLOB", help="Print only pools with such a name.")] = None,
+    cluster: ClusterOption = None,
     version: Annotated[
         str | None, typer.Option(metavar="VERSION", help="Print only replicas of this vLLM version.")
     ] = None,
@@ -55,6 +63,7 @@ def settings(
     fleet, _ = fleet_of(snapshot, options_of(config, target, snapshot=snapshot, prometheus=prometheus))
     if not fleet.replicas:
         wrong("no targets")
+    fleet = select_cluster(fleet, cluster)
     if pool is not None and not any(setting.pool_values(fleet, path, setting.SettingFilter(pool=pool))):
         no_such_pool(pool, (each.name for each in fleet.pools), unknown="--pool: no pool matches")
     versions = {each.version for each in fleet.replicas if each.version}

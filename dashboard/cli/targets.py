@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dashboard import service
-from dashboard.analysis.assembly import Fleet, only_pool
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.parts import clusters_of, only_cluster, only_pool
 from dashboard.cli.terminal import fail, no_such_pool, say, wrong, wrong_options
 from dashboard.config import EVERY_POLL, NO_TRAFFIC, TRAFFIC_OFF, Options, TargetOptions, load_options
 from dashboard.config.address import replica_id
@@ -155,6 +156,19 @@ def select_pool(fleets: Iterable[Fleet], pool: str | None, *, unknown: str) -> l
     if pool not in names:
         no_such_pool(pool, names, unknown=unknown)
     return [only_pool(each, pool) for each in fleets]
+
+
+ClusterOption = Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="Only this cluster.")]
+
+
+def select_cluster(fleet: Fleet, cluster: str | None) -> Fleet:
+    """Return one cluster of a fleet, all of it for None; exit with 2 where it has none of this name."""
+    if cluster is None:
+        return fleet
+    known = clusters_of(fleet)
+    if cluster not in known:
+        no_such_pool(cluster, known, unknown="--cluster: there is no cluster")
+    return only_cluster(fleet, cluster)
 
 
 def _target(text: str) -> TargetOptions:

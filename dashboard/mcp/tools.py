@@ -8,7 +8,8 @@ from pydantic import Field
 
 from dashboard.analysis.assembly import Fleet, only_replicas
 from dashboard.analysis.causes import Cause
-from dashboard.analysis.changes.events import ChangeFilter, EventPeriod, filter_events
+from dashboard.analysis.changes.events import ChangeFilter, EventPeriod, events_of_cluster, filter_events
+from dashboard.analysis.parts import clusters_of, only_cluster
 from dashboard.analysis.plan import plan_of
 from dashboard.documents import pick
 from dashboard.documents.changes import event_object, sum_object
@@ -35,6 +36,7 @@ from dashboard.vllm.field_reference import known_paths
 CHOSEN = "chosen replicas"
 SHORT = ("id", "rule", "name", "severity", "pools", "sentence", "fingerprint", "first_seen")
 PoolName = Annotated[str, Field(description="Name of a pool, as in fleet_status.")]
+ClusterName = Annotated[str, Field(description="Name of a cluster, before the / of its pools: only this one.")]
 RuleName = Annotated[str, Field(description="Id or name of a rule, such as RT-01.")]
 Time = Annotated[str, Field(description="A time such as 2026-11-22T14:00Z, or a period before now such as 24h or 7d.")]
 
@@ -51,12 +53,12 @@ class Fleets(NamedTuple):
     now: Callable[[], datetime]
 
 
-def fleet_status(fleets: Fleets) -> ResultPage:
+def fleet_status(fleets: Fleets, cluster: ClusterName | None = None) -> ResultPage:
     """Start here: coverage, counts of findings, replicas that are down or partial, and the pools.
 
     Of each pool its replicas, whether they share prefixes, what they share (router, KV store), and its rollout.
     """
-    fleet = _fleet(fleets)
+    fleet = _fleet(fleets, cluster)
     head = {
         **_head(fleet),
         "coverage": fleet.coverage._asdict(),
@@ -76,12 +78,13 @@ def fleet_status(fleets: Fleets) -> ResultPage:
 def list_findings(
     fleets: Fleets,
     pool: PoolName | None = None,
+    cluster: ClusterName | None = None,
     severity: Annotated[Severity, Field(description="The lowest severity.")] = Severity.INFO,
     rule: RuleName | None = None,
     suppressed: Annotated[bool, Field(description="The suppressed ones instead of the active ones.")] = False,  # noqa: FBT002
 ) -> ResultPage:
     """List the findings in short, the worst first. get_finding has evidence and remedy, fix_plan what to change."""
-    fleet = _fleet(fleets)
+    fleet = _fleet(fleets, cluster)
     if pool is not None:
         _pool(fleet, pool)
     only = None if rule is None else _rule(rule).id
@@ -114,13 +117,13 @@ def get_finding(
     return ResultPage("findings", found, _head(fleet), lambda finding: finding_object(fleet, finding))
 
 
-def fix_plan(fleets: Fleets, pool: PoolName | None = None) -> ResultPage:
+def fix_plan(fleets: Fleets, pool: PoolName | None = None, cluster: ClusterName | None = None) -> ResultPage:
     """Return the fix plan: settings to change, flags, which replicas to restart.
 
     The first cause comes first. Of each change the findings that it is predicted to end or to begin. This server
     changes nothing.
     """
-    fleet = _fleet(fleets)
+    fleet = _fleet(fleets, cluster)
     plan = plan_of(fleet)
     if pool is not None:
         plan = plan.of_pool(_pool(fleet, pool).name, fleet.replicas)
@@ -163,9 +166,10 @@ def get_setting(
     fleets: Fleets,
     path: Annotated[str, Field(description="Such as cache_config.block_size, or block_size.")],
     pool: PoolName | None = None,
+    cluster: ClusterName | None = None,
 ) -> ResultPage:
     """Return the values of one setting on all replicas, where they are from, and its default by vLLM version."""
-    fleet = _fleet(fleets)
+    fleet = _fleet(fleets, cluster)
     if (similar := similar_settings(fleet, path)) is not None:
         similar = [each for each in similar if each in known_paths()]
         if [each.rpartition(".")[2] for each in similar] != [path]:
@@ -179,12 +183,12 @@ def get_setting(
     return ResultPage("values", rows, {**_head(fleet), **whole})
 
 
-def capacity(fleets: Fleets, pool: PoolName | None = None) -> ResultPage:
+def capacity(fleets: Fleets, pool: PoolName | None = None, cluster: ClusterName | None = None) -> ResultPage:
     """Return the KV cache in tokens and bytes, of each pool; with `pool` of each DP rank of it.
 
     Basis `assumed` is an upper bound.
     """
-    fleet = _fleet(fleets)
+    fleet = _fleet(fleets, cluster)
     if pool is None:
         sums = [{"pool": each.name, **sum_object(fleet.capacity[each.name])} for each in fleet.pools]
         return ResultPage("pools", sums, {**_head(fleet), "total": sum_object(fleet.total)})
@@ -196,12 +200,12 @@ def capacity(fleets: Fleets, pool: PoolName | None = None) -> ResultPage:
     return ResultPage("engines", ranks, {**_head(fleet), "total": sum_object(fleet.capacity[pool])})
 
 
-def traffic(fleets: Fleets, pool: PoolName | None = None) -> ResultPage:
+def traffic(fleets: Fleets, pool: PoolName | None = None, cluster: ClusterName | None = None) -> ResultPage:
     """Return what engines did in the last window: requests, prefix hit rate, time to first token.
 
     Of each cohort of each pool; with `pool` of each replica of it. null: not read twice, or traffic is off.
     """
-    fleet = _fleet(fleets)
+    fleet = _fleet(fleets, cluster)
     if pool is None:
         cohorts = [(each.name, cohort.letter, cohort.replicas) for each in fleet.pools for cohort in each.cohorts]
         rows = [({"pool": name, "cohort": letter, "replica_count": len(ids)}, ids) for name, letter, ids in cohorts]
@@ -214,7 +218,11 @@ def traffic(fleets: Fleets, pool: PoolName | None = None) -> ResultPage:
 
 
 def changes(
-    fleets: Fleets, since: Time | None = None, until: Time | None = None, pool: PoolName | None = None
+    fleets: Fleets,
+    since: Time | None = None,
+    until: Time | None = None,
+    pool: PoolName | None = None,
+    cluster: ClusterName | None = None,
 ) -> ResultPage:
     """Return what happened since a time, from the history; without `since` in the last 24 hours.
 
@@ -227,6 +235,7 @@ def changes(
         raise ToolError("until: earlier than since.")
     happened = fleets.happened(begin, end)
     events = filter_events(happened.events, ChangeFilter(pool), ()) if pool else happened.events
+    events = events_of_cluster(events, cluster) if cluster else events
     head = {"fleet": fleet.name, **pick(happened, ("since", "until"))}
     is_young = begin is None and end - happened.since < DAY
     lacks = (f"The history begins at {iso(happened.since)}: nothing before is known.",) if is_young else ()
@@ -239,11 +248,13 @@ def explain_rule(_fleets: Fleets, rule: RuleName | None = None) -> ResultPage:
     return ResultPage("rules", found, {}, lambda each: {"rule": each.id, "name": each.name, "page": page(each)})
 
 
-def _fleet(fleets: Fleets) -> Fleet:
+def _fleet(fleets: Fleets, cluster: str | None = None) -> Fleet:
     fleet = fleets.current()
     if fleet.polled_at is None:
         raise ToolError("No poll is complete yet; call again in a few seconds.")
-    return fleet
+    if cluster is not None and cluster not in clusters_of(fleet):
+        raise ToolError(f"There is no cluster {_quoted(cluster)}; keys of pools in fleet_status begin with theirs.")
+    return only_cluster(fleet, cluster) if cluster is not None else fleet
 
 
 def _head(fleet: Fleet) -> dict[str, Any]:

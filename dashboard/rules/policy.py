@@ -225,15 +225,8 @@ def add_unconfirmed(
     lasting = []
     for finding in earlier:
         if finding.rule in known and finding.fingerprint not in found:
-            there = tuple(key for key in finding.replicas if key in fleet.by_id)
-            evidence = tuple(
-                row._replace(replicas=tuple(key for key in row.replicas if key in fleet.by_id))
-                for row in finding.evidence
-            )
-            cohorts = fleet.cohorts_of(there)
-            lasting.append(
-                replace(finding, replicas=there, evidence=evidence, cohorts=cohorts, suppression=None, expired=None)
-            )
+            kept = replace(only_on(finding, fleet), pools=finding.pools)
+            lasting.append(replace(kept, suppression=None, expired=None))
     active, suppressed = suppress(lasting, fleet, rules, today)
     unused = unused_suppressions(lasting, fleet)
     used = {unused_note(each, fleet.policy) for each in fleet.policy.suppressions if each not in unused}
@@ -243,6 +236,17 @@ def add_unconfirmed(
         suppressed=worst_first((*inspection.suppressed, *suppressed), rules),
         notes=tuple(note for note in inspection.notes if note not in used),
     )
+
+
+def only_on(finding: Finding, fleet: FleetData) -> Finding:
+    """Return a finding on those of its replicas and pools that a fleet has."""
+    there = tuple(key for key in finding.replicas if key in fleet.by_id)
+    evidence = tuple(
+        row._replace(replicas=tuple(key for key in row.replicas if key in fleet.by_id)) for row in finding.evidence
+    )
+    names = {each.name for each in fleet.pools}
+    pools = tuple(each for each in finding.pools if each in names)
+    return replace(finding, replicas=there, evidence=evidence, cohorts=fleet.cohorts_of(there), pools=pools)
 
 
 def worst_first(findings: Iterable[Finding], rules: Iterable[Rule]) -> tuple[Finding, ...]:

@@ -5,14 +5,30 @@ from dataclasses import replace
 
 from dashboard import compare
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.plan import plan_of
+from dashboard.capacity.sums import capacity_of
+from dashboard.compare import sum_counts
 from dashboard.compare.clusters import NO_CLUSTER, ClusterSplit, cluster_columns, cluster_splits, prefix_order
 from dashboard.compare.prefix import short_name
+from dashboard.fleet import CLUSTER as LABEL
 from dashboard.fleet import Pool, SettingChange, formatting
 from dashboard.fleet.formatting import natural
 from dashboard.fleet.grouping import grouped
-from dashboard.fleet.pieces import Piece, Style, Text, page, plain, shortlist_texts
+from dashboard.fleet.pieces import Link, Piece, Style, Text, page, plain, shortlist_texts
 from dashboard.views import pages
-from dashboard.views.blocks import MOST_COLUMNS, DifferenceTable, Entries, Entry, Paragraph, Section, Tone, View
+from dashboard.views.blocks import (
+    MOST_COLUMNS,
+    Cell,
+    DifferenceTable,
+    Entries,
+    Entry,
+    Paragraph,
+    Section,
+    Table,
+    Tone,
+    View,
+    number_cell,
+)
 from dashboard.views.context import context_of
 from dashboard.views.names import brief, slug
 from dashboard.views.pages import ACROSS, CLUSTER, POOL
@@ -25,11 +41,15 @@ from dashboard.views.pool_comparison import (
     measures_of,
     unmatched_text,
 )
+from dashboard.views.pool_text import versions_text
+from dashboard.views.summary import counts_text, found_text
+from dashboard.views.table import Field, to_table
 
 CLUSTERS, BETWEEN, WITHIN = "clusters", "between-clusters", "within-clusters"  # anchors
 MOST_NAMES = 3  # clusters and settings in one line
 MOST_SPLITS = 3  # lines of one pool
 MOST_POOLS = 5  # on Overview
+MOST_LISTED = 50  # pools that Overview lists one by one; more are listed by cluster
 ONE = "No other cluster has a pool of this name."
 
 
@@ -95,6 +115,50 @@ def _change_text(change: SettingChange, where: str) -> Text:
     own, other = (formatting.setting_text(*each) for each in (change.after, change.before))
     style = Style.PLAIN if change.path == compare.PREFIX_PATHS[0] else Style.CODE
     return (Piece(short_name(change.path), style), Piece(f" {own} ({other}{where})"))
+
+
+def clusters_table(fleet: Fleet) -> Table:
+    """Return a row for each cluster, with its share of the fix plan, which opens it; and one for pools of none."""
+    members = grouped((each.labels.get(LABEL, ""), each) for each in fleet.replicas)
+    pools = grouped((each.cluster, each) for each in fleet.pools)
+    plan = plan_of(fleet)
+    held = {name: capacity_of(own) for name, own in members.items()}
+
+    def causes(name: str) -> Cell:
+        ids = {each.id for each in members[name]}
+        own = [each for each in plan.causes if not ids.isdisjoint(each.replicas)]
+        restarts = len(plan.restarts & ids)
+        return Cell(
+            f"{formatting.count(len(own), 'cause')}, {restarts:,} to restart" if own else "none", value=restarts
+        )
+
+    def findings(name: str) -> Cell:
+        ids = {each.name for each in pools[name]} if name in pools else set()
+        found = found_text(each for each in fleet.inspection.findings if not ids.isdisjoint(each.pools))
+        return Cell(found or "none")
+
+    def sharing(name: str) -> str:
+        return counts_text(sum_counts(fleet.sharing_counts[each.name] for each in pools.get(name, ())))
+
+    def tokens(name: str) -> Cell:
+        return number_cell(formatting.short(held[name].tokens.value, held[name].basis), held[name].tokens.value)
+
+    fields: tuple[Field, ...] = (
+        Field("", "Cluster", lambda name: brief(name) or NO_CLUSTER, link=cluster_link, term="cluster"),
+        Field("", "Pools", lambda name: f"{len(pools.get(name, ())):,}", is_number=True),
+        Field("", "Replicas", lambda name: f"{len(members[name]):,}", is_number=True),
+        Field("", "vLLM", lambda name: versions_text(members[name]) or formatting.NOT_KNOWN),
+        Field("", "Findings", findings),
+        Field("", "Fix plan", causes),
+        Field("", "Prefix sharing", sharing, term="prefix sharing"),
+        Field("", "KV tokens", tokens, is_number=True, term="capacity"),
+    )
+    note = f"A fleet of more than {MOST_LISTED} pools is listed by cluster; a cluster lists its pools."
+    return to_table(sorted(members, key=natural), fields, "clusters", "Clusters of the fleet", note)
+
+
+def cluster_link(name: str) -> Link | None:
+    return page(pages.OVERVIEW, **{CLUSTER: name}) if name else None
 
 
 def read_reference(pools: Sequence[Pool], text: str) -> compare.Reference:

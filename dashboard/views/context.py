@@ -53,7 +53,7 @@ def context_of(fleet: Fleet, *, name: str = "", filters: Iterable[tuple[str, str
         snapshot=fleet.snapshot,
         past=fleet.past,
         name=name,
-        filters=tuple((name, text) for name, text in filters if text),
+        filters=tuple((name, text) for name, text in {"cluster": fleet.cluster, **dict(filters)}.items() if text),
         as_of=as_of_text(fleet),
     )
 

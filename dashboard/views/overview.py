@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.effect import avoidable_of, by_effect, without_fed
+from dashboard.analysis.parts import clusters_of
 from dashboard.analysis.plan import plan_of
 from dashboard.capacity.sums import PoolCapacity
 from dashboard.compare import SharingCounts, sum_counts
@@ -16,7 +17,7 @@ from dashboard.fleet.pieces import Kind, Link, Piece, Text, page
 from dashboard.rules.findings import Severity
 from dashboard.rules.sentences import capital
 from dashboard.views import pages
-from dashboard.views.across import clusters_section
+from dashboard.views.across import MOST_LISTED, cluster_link, clusters_section, clusters_table
 from dashboard.views.blocks import (
     Cell,
     Column,
@@ -107,7 +108,10 @@ def overview_report(
         note = (*_map_text(chosen, missing), Piece("As a table", link=page(pages.REPLICAS)))
         parts.append(Section(MAP, "Fleet", (fleet_map(fleet, pools, shown),), note=note))
         kept = {name: value for name, value in chosen.items() if value and name != pages.SORT}
-        parts.append(Section(POOLS, "Pools", (sort_table(pools_table(fleet, pools), sort, pages.OVERVIEW, kept),)))
+        if len(fleet.pools) > MOST_LISTED and clusters_of(fleet):
+            parts.append(Section(POOLS, "Clusters", (clusters_table(fleet),)))
+        else:
+            parts.append(Section(POOLS, "Pools", (sort_table(pools_table(fleet, pools), sort, pages.OVERVIEW, kept),)))
     if unread:
         parts.append(Section(UNREAD, "Incomplete data", unread_entries(unread, MOST_UNREAD)))
     return View(
@@ -262,7 +266,7 @@ def fleet_map(fleet: Fleet, pools: Sequence[Pool], colouring: str = "") -> Fleet
             own = {pool.name_within: pool for pool in pools if pool.cluster == cluster}
             groups = (_in_order(cells[each] for each in own[name].replicas) if name in own else () for name in columns)
             title = brief(cluster) or NO_CLUSTER
-            rows.append(MapRow(title, None, "", tuple(groups), number(fleet, list(own.values()))))
+            rows.append(MapRow(title, cluster_link(cluster), "", tuple(groups), number(fleet, list(own.values()))))
     else:
         for pool in pools:
             devices = device_words(fleet.by_id[each] for each in pool.replicas)

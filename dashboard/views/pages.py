@@ -98,8 +98,9 @@ _OWN: dict[str, set[str]] = {
     TIMELINE: {RANGE, SHOW, WHO, ACTION},
     CHANGES: {FROM, TO, PATH, REPLICA},
 }
-KNOWN = {page: {POOL, *own} for page, own in _OWN.items()}  # the pool is the scope of all pages: the header shows it
+KNOWN = {page: {POOL, CLUSTER, *own} for page, own in _OWN.items()}  # both are scopes of all pages, in the header
 SCOPED = {OVERVIEW, FINDINGS, COMPARE, CAPACITY, REPLICAS, SETTINGS, TIMELINE, CHANGES}  # of all pools or of one
+CLUSTERED = {*SCOPED, REPLICA_PAGE, REVIEW}  # of all clusters or of one
 
 # Choices that open a dialog.
 DIALOGS = {OVERVIEW: (CAUSE,), COMPARE: (PATH, COHORT, CHECK, CAUSE), REVIEW: (CAUSE,), SNAPSHOTS: (MANAGE,)}

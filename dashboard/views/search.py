@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet import ReplicaState
+from dashboard.analysis.parts import clusters_of
+from dashboard.fleet import CLUSTER, ReplicaState
 from dashboard.fleet.formatting import count, end_cut, joined, natural, short_id
 from dashboard.fleet.pieces import Kind, Link, page
 from dashboard.rules.catalogue import ALL_RULES
@@ -24,7 +25,7 @@ MOST_HITS = 6  # of one kind
 MOST_POOLS = 100  # in the list of scopes
 LONGEST = 120  # characters of a sentence
 SEPARATOR = ","  # between the names of replicas to compare
-ALL_POOLS = "All pools"
+ALL_POOLS, ALL_CLUSTERS = "All pools", "All clusters"
 
 
 class Hit(NamedTuple):
@@ -76,17 +77,31 @@ def search_hits(
     return tuple(sorted(groups, key=lambda group: rank(group.hits[0])))
 
 
-def scope_hits(fleet: Fleet, text: str, current: str | None) -> tuple[HitGroup, ...]:
-    """Return the pools that match every word, as scopes of a page; all of them for an empty text.
+def scope_hits(fleet: Fleet, text: str, current: str | None, whole: Fleet) -> tuple[HitGroup, ...]:
+    """Return the clusters and the pools that match every word, as scopes of a page; all of them for an empty text.
 
-    With a `current` scope the way to all pools is first. The link of a hit is its pool; that of all pools has no key.
+    With a `current` scope the way to all pools is first. The link of a hit is its pool, or has the choice of a cluster;
+    that of all has no key. The clusters are those of the `whole` fleet, the pools those of its cluster `fleet`.
     """
     words = text.lower().split()
+    clusters = tuple(each for each in _clusters(whole, fleet.cluster) if all(word in each.searched for word in words))
     found = [each for each in _pools(fleet) if all(word in each.searched for word in words)]
     every = Hit(ALL_POOLS, count(len(fleet.pools), "pool"), Link(Kind.POOL, ""), ALL_POOLS.lower())
     first = [every] if current is not None and all(word in every.searched for word in words) else []
     shown = (*first, *found[:MOST_POOLS])
-    return (HitGroup("Limit every page to", shown, max(len(found) - MOST_POOLS, 0)),) if shown else ()
+    title = "Limit every page to"
+    groups = [HitGroup("Clusters", clusters[:MOST_POOLS], max(len(clusters) - MOST_POOLS, 0))] if clusters else []
+    return (*groups, *([HitGroup(title, shown, max(len(found) - MOST_POOLS, 0))] if shown else []))
+
+
+def _clusters(fleet: Fleet, current: str) -> Iterator[Hit]:
+    sizes = Counter(each.labels.get(CLUSTER, "") for each in fleet.replicas)
+    if current:
+        link = page(pages.OVERVIEW, **{pages.CLUSTER: ""})
+        yield Hit(ALL_CLUSTERS, count(len(clusters_of(fleet)), "cluster"), link, ALL_CLUSTERS.lower())
+    for name in clusters_of(fleet):
+        link = page(pages.OVERVIEW, **{pages.CLUSTER: name})
+        yield Hit(brief(name), count(sizes[name], "replica"), link, name.lower(), name.lower())
 
 
 def _suggested(fleet: Fleet) -> Iterator[Hit]:
@@ -113,6 +128,7 @@ def _compared(fleet: Fleet, text: str) -> Iterator[Hit]:
 
 def _kinds(fleet: Fleet, known: FindingList) -> Iterator[tuple[str, Callable[[], Iterable[Hit]]]]:
     yield "Pages", _pages
+    yield "Clusters", lambda: _clusters(fleet, "")
     yield "Pools", lambda: _pools(fleet)
     yield "Versions", lambda: _versions(fleet)
     yield "Replicas", lambda: _replicas(fleet)

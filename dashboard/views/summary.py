@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-from dashboard.analysis.assembly import Fleet, only_pool
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.parts import only_pool
 from dashboard.compare import SharingCounts
 from dashboard.fleet import Pool, Replica, ReplicaState
 from dashboard.fleet.formatting import count, duration, joined, share, uncapitalized

@@ -77,6 +77,13 @@ def no_such_pool(name: str, every: str) -> None:
     _draw(f"Pool “{shown}” not found", "No replica of this fleet belongs to it.", markup.link(every, "Show all pools"))
 
 
+def no_such_cluster(name: str, every: str) -> None:
+    """Draw that no replica has the label of the cluster in the URL; `every` is the page for all clusters."""
+    shown = middle_cut(one_line(name), LONGEST_TITLE)
+    link = markup.link(every, "Show all clusters")
+    _draw(f"Cluster “{shown}” not found", "No replica of this fleet has this label <code>cluster</code>.", link)
+
+
 def no_such_page() -> None:
     overview = markup.link(links.live(pages.OVERVIEW), "Overview")
     _draw("Page not found", "This dashboard has no page at this URL.", overview)

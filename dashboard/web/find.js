@@ -6,7 +6,7 @@ const PAUSE = 80; // ms without a key before a question
 const PATIENCE = 2_000; // ms without an answer before it is asked again: one is lost while a page changes
 const STEP = { ArrowDown: 1, ArrowUp: -1 };
 const OF_PAGE = ["snapshot", "at", "screenshot"]; // navigate.js adds those of the page: a recent hit keeps none
-const LABELS = { all: "Search pools, replicas, settings, findings, rules", scope: "Pool" };
+const LABELS = { all: "Search pools, replicas, settings, findings, rules", scope: "Cluster or pool" };
 const FRAME = `
   <input type="text" role="combobox" aria-expanded="true" aria-autocomplete="list" aria-controls="find-hits" autocomplete="off" spellcheck="false">
   <div id="find-hits" role="listbox" aria-label="Hits"></div>

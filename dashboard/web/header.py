@@ -12,6 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from dashboard import service
 from dashboard.access.visitor import Means, Visitor
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.parts import clusters_of
 from dashboard.config.access import AccessRole
 from dashboard.config.load import ReloadStatus
 from dashboard.fleet import formatting
@@ -26,7 +27,7 @@ from dashboard.views.context import as_of_text, context_of, context_parts, gap_t
 from dashboard.views.finding_text import answered
 from dashboard.views.help import keys_table
 from dashboard.views.setting import other_values
-from dashboard.views.summary import outside_text
+from dashboard.views.summary import found_text, outside_text
 from dashboard.web import links, markup, search, sessions, state
 from dashboard.web.draw import html_of
 from dashboard.web.sides import FIRST_POLL, SIDES, Sides, past_times
@@ -47,7 +48,8 @@ SEARCH = (
     '<span class="word">Search</span> <kbd aria-hidden="true">Ctrl K</kbd></button>'
 )
 _CHOOSE_SCOPE = (
-    '<button type="button" class="choose-scope" data-find="scope" title="Limit every page to one pool">{}</button>'
+    '<button type="button" class="choose-scope" data-find="scope" title="Limit every page to one cluster or pool">'
+    "{}</button>"
 )
 # navigate.js marks the chosen theme, and keeps it where Streamlit does.
 THEMES = '<p class="themes" role="group" aria-label="Theme">Theme {}</p>'.format(
@@ -214,21 +216,45 @@ def draw_siblings(page: str) -> None:
 
 
 def scope_html(fleet: Fleet, page: str) -> str:
-    """Return the chip of the pool that every page is limited to, which find.js changes, with the way to all pools."""
-    pool = links.scope()
-    if pool is None:
-        return _CHOOSE_SCOPE.format("All pools") if len(fleet.pools) > 1 else ""
-    known = pool in {each.name for each in fleet.pools} or page == pages.CHANGES
-    shown = formatting.middle_cut(formatting.one_line(pool), LONGEST_FILTER)
-    name = markup.text(shown if known else f"{shown} (not found)")
-    leave = f'<a href="{markup.text(links.scoped(page))}" aria-label="Show all pools">×</a>'
-    choose = _CHOOSE_SCOPE.format(f'<span class="word">Pool: </span><b title="{name}">{name}</b>')
-    return f'<span class="scope">{choose}{leave}</span>'
+    """Return the chips of the cluster and the pool that every page is limited to, which find.js changes.
+
+    Each has the way to all clusters, or all pools.
+    """
+    pool, cluster = links.scope(), links.cluster()
+    if pool is None and cluster is None:
+        every = "All clusters" if clusters_of(fleet) else "All pools"
+        return _CHOOSE_SCOPE.format(every) if len(fleet.pools) > 1 else ""
+    chips = ""
+    if cluster is not None:
+        known = cluster in clusters_of(state.whole()) or page == pages.CHANGES
+        chips = _chip("Cluster", cluster, links.scoped(page, cluster=""), is_known=known)
+    if pool is not None:
+        known = pool in {each.name for each in fleet.pools} or page == pages.CHANGES
+        chips += _chip("Pool", pool, links.scoped(page), is_known=known)
+    return chips
+
+
+def _chip(kind: str, value: str, leave: str, *, is_known: bool) -> str:
+    shown = formatting.middle_cut(formatting.one_line(value), LONGEST_FILTER)
+    name = markup.text(shown if is_known else f"{shown} (not found)")
+    link = f'<a href="{markup.text(leave)}" aria-label="Show all {kind.lower()}s">×</a>'
+    choose = _CHOOSE_SCOPE.format(f'<span class="word">{kind}: </span><b title="{name}">{name}</b>')
+    return f'<span class="scope">{choose}{link}</span>'
 
 
 def draw_outside(fleet: Fleet, page: str) -> None:
-    """Draw what the page leaves out where it is limited to one pool. Compare is about one pool: its head has it."""
+    """Draw what the page leaves out where it is limited to one pool. Compare is about one pool: its head has it.
+
+    Of one cluster it says what the other clusters have.
+    """
     place, pool = st.empty(), links.scope()
+    if fleet.cluster and fleet.replicas and pool is None:
+        own = {each.id for each in fleet.inspection.findings}
+        others = found_text(each for each in state.whole().inspection.findings if each.id not in own) or "no findings"
+        rest = f"{markup.bold('Other clusters:')} {markup.text(others)}"
+        leave = markup.link(links.scoped(page, cluster=""), "All clusters")
+        place.html(f'<p class="outside">Only cluster {markup.bold(fleet.cluster)} · {rest} · {leave}</p>')
+        return
     is_scoped = page in pages.SCOPED - {pages.COMPARE} and st.query_params.get(pages.SHOW) != pages.AUDIT
     if is_scoped and pool in {each.name for each in fleet.pools}:
         path = st.query_params.get(pages.PATH) if page == pages.SETTINGS else None

@@ -48,7 +48,9 @@ def live(page: str, /, **choices: str | None) -> str:
 
 def changes_since(side: str) -> str:
     """Return the URL of what changed from a snapshot or a time until now, in the pool of the page if it has one."""
-    return live(pages.CHANGES, **{pages.FROM: side, pages.TO: pages.LIVE, pages.POOL: scope()})
+    return live(
+        pages.CHANGES, **{pages.FROM: side, pages.TO: pages.LIVE, pages.POOL: scope(), pages.CLUSTER: cluster()}
+    )
 
 
 def scope() -> str | None:
@@ -56,11 +58,16 @@ def scope() -> str | None:
     return st.query_params.get(pages.POOL) or None if pages.ACROSS not in st.query_params else None
 
 
-def scoped(page: str, pool: str = "") -> str:
-    """Return the URL of this page for one pool; without one for all pools: navigate.js takes an empty pool for none."""
-    dropped = {pages.POOL, *pages.DIALOGS.get(page, ())}
+def cluster() -> str | None:
+    """Return the cluster that every page is limited to; one in the URL may be unknown."""
+    return st.query_params.get(pages.CLUSTER) or None
+
+
+def scoped(page: str, pool: str = "", cluster: str | None = None) -> str:
+    """Return the URL of this page for one pool, or for one cluster; navigate.js takes an empty one for none."""
+    dropped = {pages.POOL, pages.ACROSS, *pages.DIALOGS.get(page, ())}
     kept = {name: value for name, value in page_choices().items() if name not in dropped}
-    return to(page, **{**kept, pages.POOL: pool})
+    return to(page, **{**kept, pages.POOL: pool, **({} if cluster is None else {pages.CLUSTER: cluster})})
 
 
 def address(link: Link) -> str | None:
@@ -94,7 +101,11 @@ def open_url(url: str) -> None:
 
     `st.switch_page(query_params=)` would leave a second entry in the browser's history.
     """
-    names = (name for name in (pages.POOL, *pages.CARRIED) if name not in pages.STILL and name in st.query_params)
+    names = (
+        name
+        for name in (pages.POOL, pages.CLUSTER, *pages.CARRIED)
+        if name not in pages.STILL and name in st.query_params
+    )
     carried = {name: st.query_params[name] for name in names}
     more = urlencode({name: value for name, value in carried.items() if f"{name}=" not in url})
     with st.container(key="navigate_once"):

@@ -5,7 +5,7 @@ from typing import Any
 import streamlit as st
 
 from dashboard import service
-from dashboard.fleet.pieces import Link
+from dashboard.fleet.pieces import Kind, Link
 from dashboard.views import pages
 from dashboard.views.search import Hit, HitGroup, scope_hits, search_hits
 from dashboard.web import links, markup, state
@@ -38,9 +38,10 @@ def answer(page: str, question: dict[str, Any]) -> dict[str, Any]:
     """
     text, fleet = str(question.get("text", ""))[:LONGEST], state.fleet()
     if question.get("isScope") is True:
-        groups = scope_hits(fleet, text, links.scope())
-        urls = [[links.scoped(page, hit.link.key) for hit in group.hits] for group in groups]
+        groups = scope_hits(fleet, text, links.scope(), state.whole())
+        urls = [[_scoped(page, hit.link) for hit in group.hits] for group in groups]
     else:
+        fleet = state.whole()
         groups = search_hits(fleet, text, known_findings(fleet), service.snapshots().all() if text.strip() else ())
         urls = [[_url(hit) for hit in group.hits] for group in groups]
     return {"number": question.get("number"), "groups": [_shown(*each) for each in zip(groups, urls, strict=True)]}
@@ -51,8 +52,17 @@ def _shown(group: HitGroup, urls: list[str]) -> dict[str, Any]:
     return {"title": group.title, "more": group.more, "hits": hits}
 
 
+def _scoped(page: str, link: Link) -> str:
+    choices = dict(link.choices)
+    return links.scoped(page, cluster=choices[pages.CLUSTER]) if choices else links.scoped(page, link.key)
+
+
 def _url(hit: Hit) -> str:
     """Return the URL of a hit, which leaves a scope that does not have it."""
-    is_outside = hit.pools is not None and links.scope() not in {None, *hit.pools}
-    link: Link = hit.link._replace(choices=(*hit.link.choices, (pages.POOL, ""))) if is_outside else hit.link
-    return links.address(link) or ""
+    own, leave = {each.name for each in state.fleet().pools}, []
+    pools = {hit.link.key} if hit.link.kind is Kind.POOL else hit.pools
+    if pools is not None and own.isdisjoint(pools):
+        leave.append((pages.CLUSTER, ""))
+    if hit.pools is not None and links.scope() not in {None, *hit.pools}:
+        leave.append((pages.POOL, ""))
+    return links.address(hit.link._replace(choices=(*hit.link.choices, *leave))) or ""

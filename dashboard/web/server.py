@@ -18,6 +18,8 @@ from starlette.routing import Route
 
 from dashboard import mcp, service
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.changes.events import events_of_cluster
+from dashboard.analysis.parts import clusters_of, only_cluster
 from dashboard.config import Options, load_options
 from dashboard.documents.changes import events_json
 from dashboard.documents.findings import findings_json
@@ -39,6 +41,7 @@ API_THREADS = 2
 FAST = 1  # of gzip: a document of 500 replicas takes 20 ms
 _PROCESS = token_hex(8)  # generations are counted from its start
 _API = ThreadPoolExecutor(API_THREADS, "api")
+NO_CLUSTER = "no replica has this label cluster; /api/v1/fleet lists the pools with their clusters"
 NO_DATA = "no poll completed yet"
 FULL = "full"  # parameter: what `poll --format json --full` writes
 SINCE, UNTIL = EVENT_RANGE = ("since", "until")  # parameters: the ends of a range of time
@@ -140,7 +143,8 @@ def _metrics() -> Callable[[Request], Awaitable[Response]]:
 def _document(build: Callable[..., bytes], *choices: str) -> Callable[[Request], Awaitable[Response]]:
     """Return a route with a JSON document of the live fleet, of a snapshot or a past one; `choices` are true or false.
 
-    It answers 503 before the first poll, 400 for a wrong parameter, 404 for a snapshot or a poll that is not there.
+    With `cluster` it is that of one cluster. It answers 503 before the first poll, 400 for a wrong parameter, 404 for a
+    snapshot, a poll or a cluster that is not there.
     """
 
     async def answer(request: Request) -> Response:
@@ -162,6 +166,8 @@ def _document(build: Callable[..., bytes], *choices: str) -> Callable[[Request],
                 fleet = await _in_thread(service.open_snapshot, snapshot)
             else:
                 fleet = service.current() if time is None else await _in_thread(service.past, time)
+            if (cluster := asked.get(pages.CLUSTER)) and fleet.polled_at is not None:
+                fleet = await _in_thread(_of_cluster, fleet, cluster)
         except (HistoryError, SnapshotError) as error:
             return JSONResponse({"detail": str(error)}, status_code=404)
         if fleet.polled_at is None:
@@ -190,6 +196,12 @@ async def _sent(request: Request, make: Callable[[], bytes], etag: str | None) -
     return Response(body, media_type="application/json", headers=headers)
 
 
+def _of_cluster(fleet: Fleet, cluster: str) -> Fleet:
+    if cluster not in clusters_of(fleet):
+        raise SnapshotError(NO_CLUSTER)
+    return only_cluster(fleet, cluster)
+
+
 async def events(request: Request) -> Response:
     """Answer what happened `since` a time or within a period, as JSON; `until` another time, else until now.
 
@@ -210,6 +222,8 @@ async def events(request: Request) -> Response:
         happened = await _in_thread(service.happened, since, times[UNTIL])
     except HistoryError as error:
         return JSONResponse({"detail": str(error)}, status_code=404)
+    if cluster := request.query_params.get(pages.CLUSTER):
+        happened = happened._replace(events=events_of_cluster(happened.events, cluster))
     body = await _in_thread(events_json, happened, service.current().name)
     return Response(body, media_type="application/json")
 

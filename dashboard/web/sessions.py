@@ -18,6 +18,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.config.access import AccessRole
 from dashboard.fleet.formatting import uncapitalized
 from dashboard.store.packing import StoredSnapshot
+from dashboard.web import state
 
 MIB = 2**20
 MAX_FILE_BYTES = 32 * MIB  # an export of 1,000 replicas has 5 MB, their poll --full as text 23; also in config.toml
@@ -139,8 +140,8 @@ def control(action: str, hint: str | None = None) -> dict[str, Any]:
 
 
 def save_snapshot(fleet: Fleet, name: str) -> StoredSnapshot:
-    """Save a fleet as a snapshot; raise DashboardError where it cannot be written, or is not allowed."""
-    by = visitor()
+    """Save a fleet as a snapshot, of a cluster the whole; raise DashboardError where that fails or is not allowed."""
+    by, fleet = visitor(), state.whole() if fleet.cluster else fleet
     with audit.performed("save", by, name=name) as details:
         stored = service.snapshots().save(fleet, name, service.now(), author=by.author)
         details["snapshot"] = stored.id

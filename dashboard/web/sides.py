@@ -109,13 +109,13 @@ def _opened(text: str) -> ChangesSide:
         live = service.current() if state.is_frozen() else state.fleet()
         if live.polled_at is None or not live.replicas:
             return ChangesSide(text, problem="There is no live fleet to compare with.")
-        return ChangesSide(text, live)
+        return ChangesSide(text, state.in_scope(live))
     try:
         if is_time(text):
             past = state.open_past(text)
-            return ChangesSide(pages.side_of(past), past)
+            return ChangesSide(pages.side_of(past), state.in_scope(past))
         key = service.snapshots().named(text)
-        return ChangesSide(key, service.open_snapshot(key), service.snapshots().get(key).metadata.name)
+        return ChangesSide(key, state.in_scope(service.open_snapshot(key)), service.snapshots().get(key).metadata.name)
     except DashboardError as error:
         return ChangesSide(text, problem=str(error))
 

@@ -9,6 +9,7 @@ import streamlit as st
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.parts import only_cluster
 from dashboard.errors import DashboardError, HistoryError, SnapshotError
 from dashboard.fleet.formatting import end_cut, one_line
 from dashboard.fleet.times import parse_time
@@ -17,7 +18,8 @@ from dashboard.views import pages
 from dashboard.web import links
 
 # Keys of the session.
-FLEET, LAST_LIVE = "shown_fleet", "last_live_fleet"
+FLEET, WHOLE, LAST_LIVE = "shown_fleet", "whole_fleet", "last_live_fleet"
+CLUSTER = "shown_cluster"
 STORED = "shown_snapshot"
 PAUSED = "paused"
 PROBLEM = "fleet_problem"
@@ -26,13 +28,16 @@ LONGEST = 40  # characters of a time in the URL that a sentence quotes
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-def begin_run() -> Fleet:
+def begin_run(page: str) -> Fleet:
     """Choose the fleet of this run once, so that the header and the page never show two different polls.
 
-    A snapshot in the URL wins, then a past time; where it cannot be opened, `fleet_problem` has the reason.
+    A snapshot in the URL wins, then a past time; where it cannot be opened, `fleet_problem` has the reason. A page that
+    is limited to a cluster gets that as its fleet.
     """
     st.session_state[PROBLEM] = None
-    st.session_state[FLEET] = _open_named() or _live()
+    st.session_state[WHOLE] = _open_named() or _live()
+    st.session_state[CLUSTER] = links.cluster() if page in pages.CLUSTERED else None
+    st.session_state[FLEET] = in_scope(whole())
     st.session_state[links.SHOWN] = pages.choices_of(fleet())
     asked = {name: st.query_params[name] for name in pages.STILL if name in st.query_params}
     st.session_state[links.IGNORED] = dict(list(asked.items())[1:])
@@ -42,6 +47,17 @@ def begin_run() -> Fleet:
 
 def fleet() -> Fleet:
     return cast("Fleet", st.session_state[FLEET])
+
+
+def whole() -> Fleet:
+    """Return the fleet with all its clusters."""
+    return cast("Fleet", st.session_state[WHOLE])
+
+
+def in_scope(fleet: Fleet) -> Fleet:
+    """Return the cluster of a fleet that the page is limited to; without one all of it."""
+    cluster = st.session_state.get(CLUSTER)
+    return _only_cluster(fleet, cluster) if cluster and not fleet.cluster else fleet
 
 
 def fleet_problem() -> str | None:
@@ -70,7 +86,7 @@ def read_stored(snapshot: str | None) -> StoredSnapshot | None:
 
 def latest_equal() -> Fleet:
     """Return the newest fleet with the content of the displayed one. Its data is as of a later poll."""
-    newest = service.current()
+    newest = in_scope(service.current())
     return newest if not is_still() and newest.generation == fleet().generation else fleet()
 
 
@@ -116,11 +132,11 @@ def is_outdated(page: str) -> bool:
 
 def stamp(fleet: Fleet) -> tuple[Any, ...]:
     """Return what tells a fleet apart from others where its times are shown, too."""
-    return fleet.generation, fleet.polled_at, fleet.past
+    return fleet.generation, fleet.polled_at, fleet.past, fleet.cluster
 
 
 def _stamp_of_content(fleet: Fleet) -> tuple[Any, ...]:
-    return fleet.generation, fleet.since
+    return fleet.generation, fleet.since, fleet.cluster
 
 
 def shared(max_entries: int, *, has_times: bool = False) -> Callable[[F], F]:
@@ -147,6 +163,9 @@ def shared(max_entries: int, *, has_times: bool = False) -> Callable[[F], F]:
         return cast("F", derive)
 
     return decorate
+
+
+_only_cluster = shared(max_entries=16, has_times=True)(only_cluster)
 
 
 def _open_named() -> Fleet | None:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dashboard.analysis.assembly import Fleet, empty_fleet, only_pool
+from dashboard.analysis.assembly import Fleet, empty_fleet
+from dashboard.analysis.parts import only_pool
 from dashboard.fleet import Role, Snapshot
 from dashboard.rules.domain import PoolDeclaration
 from dashboard.rules.policy import Policy

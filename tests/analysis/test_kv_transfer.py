@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from dashboard.analysis.assembly import Fleet, inspected, only_pool
+from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.kv_transfer import GROUPS, KV_DTYPE, LAYOUT, TransferVerdict, transfer_text
+from dashboard.analysis.parts import only_pool
 from dashboard.compare import Share
 from dashboard.compare.equality import DTYPE_PATH
 from dashboard.fleet.pieces import to_plain

@@ -7,7 +7,7 @@ import pytest
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.pieces import Kind, Link, to_plain
 from dashboard.render.tabular import matrix_csv
-from dashboard.views.across import BETWEEN, WITHIN, across_report, cluster_pools, clusters_section
+from dashboard.views.across import BETWEEN, WITHIN, across_report, cluster_pools, clusters_section, clusters_table
 from dashboard.views.blocks import DifferenceTable, Entries, Paragraph
 from dashboard.views.pool_comparison import SettingChoice
 from tests.e2e.frozen_fleets import CLUSTERS, STORY, frozen
@@ -85,3 +85,20 @@ def test_a_pool_is_found_by_its_name_and_by_its_key(fleet: Fleet) -> None:
     assert [each.name for each in cluster_pools(fleet, "chat-70b")] == names
     assert [each.name for each in cluster_pools(fleet, "eu/chat-70b")] == names
     assert cluster_pools(fleet, "chat") == ()
+
+
+def test_a_row_of_the_clusters_opens_one_and_has_its_share_of_the_plan(fleet: Fleet) -> None:
+    table = clusters_table(fleet)
+    rows = {
+        row[0].text: {head.title: cell.text for head, cell in zip(table.columns, row, strict=True)}
+        for row in table.rows
+    }
+
+    assert list(rows) == ["ap", "eu", "us"]
+    assert table.rows[0][0].link == Link(Kind.PAGE, "", choices=(("cluster", "ap"),))
+    assert (rows["ap"]["vLLM"], rows["us"]["vLLM"]) == ("0.32.0", "0.32.1")
+    assert rows["eu"]["Replicas"] == "4"
+    assert "1 to restart" in rows["eu"]["Fix plan"]
+    assert "critical" in rows["eu"]["Findings"]
+    assert rows["us"]["Prefix sharing"] == "all 4 share"
+    assert rows["us"]["KV tokens"] != "unknown"

@@ -117,7 +117,7 @@ def test_without_words_the_worst_of_the_fleet_is_suggested(built: Fleet) -> None
 
 def test_a_scope_is_one_of_the_pools_or_all(built: Fleet) -> None:
     def scopes(text: str, current: str | None = None) -> list[tuple[str, str]]:
-        return [(hit.name, hit.link.key) for group in scope_hits(built, text, current) for hit in group.hits]
+        return [(hit.name, hit.link.key) for group in scope_hits(built, text, current, built) for hit in group.hits]
 
     assert scopes("") == [("chat", "chat"), ("other", "other")]
     assert scopes("", "chat")[0] == (ALL_POOLS, "")

@@ -7,7 +7,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from dashboard.analysis.assembly import Fleet, only_pool
+from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.parts import only_pool
 from dashboard.fleet import Document, Gap, SettingChange
 from dashboard.fleet.grouping import grouped
 from dashboard.fleet.times import end_of_second
@@ -122,6 +123,12 @@ def filter_events(events: Iterable[Event], wanted: ChangeFilter, fleets: Sequenc
     known = grouped((each.fingerprint, each) for each in _findings_of(fleets))
     ids = {each.id for fleet in fleets for each in fleet.replicas if wanted.replica in {each.id, each.name}}
     return tuple(each for each in events if _is_wanted(each, wanted, known.get(each.fingerprint, []), ids))
+
+
+def events_of_cluster(events: Iterable[Event], cluster: str) -> tuple[Event, ...]:
+    """Return the events of pools of a cluster, by their keys, also of pools that are gone; others concern all."""
+    begin = f"{cluster}/"
+    return tuple(each for each in events if not each.pools or any(pool.startswith(begin) for pool in each.pools))
 
 
 def begun_between(events: Iterable[Event], wanted: ChangeFilter, ends: Sequence[Fleet]) -> dict[datetime, set[str]]:

@@ -201,7 +201,7 @@ def draw_page() -> None:
         draw_chosen(fleet, replicas)
         return
     if links.read_choice(pages.ACROSS, ["", pages.CLUSTER]):
-        across.draw_across(fleet)
+        across.draw_across(state.whole())
         return
     draw_pool(fleet)
 
@@ -217,8 +217,9 @@ def draw_pool(fleet: Fleet) -> None:
         head += f" · other pools: {outside_text(fleet, name, pages.COMPARE)}" if links.scope() else ""
         st.html(markup.heading(f"Compare {markup.text(name)}", markup.text(head)), width="content")
         choose_pool(pools, name)
-        if len(cluster_pools(fleet, name)) > 1:
-            st.html(markup.link(links.to(pages.COMPARE, pool=pool.name_within, across=pages.CLUSTER), ACROSS))
+        if len(cluster_pools(state.whole(), name)) > 1:
+            every = links.to(pages.COMPARE, pool=pool.name_within, across=pages.CLUSTER, cluster="")
+            st.html(markup.link(every, ACROSS))
     verdict, pairs, causes_of_pool = head_of(fleet, name)
     with st.container(key="band"):
         st.html(verdict)

@@ -19,8 +19,8 @@ NOT_FOUND = "Page not found"
 
 
 def main() -> None:
-    fleet = state.begin_run()
     page = _navigate()
+    fleet = state.begin_run(page.url_path)
     compared = sides.settle(page.url_path)
     about = compared.both[1] if compared and compared.both else fleet
     title = " · ".join((pages.TITLES.get(page.url_path, page.title), about.name, *pages.choices_of(about).values()))
@@ -82,6 +82,8 @@ def _draw(page: StreamlitPage, fleet: Fleet) -> None:
         page.run()  # also without a fleet
     elif fleet.polled_at is None:
         empty.no_data_yet()
+    elif not fleet.replicas and state.whole().replicas:
+        empty.no_such_cluster(fleet.cluster, links.scoped(page.url_path, cluster=""))
     elif not fleet.replicas:
         empty.nothing_configured()
     elif fleet.pools and (scope := _unknown_scope(page.url_path, fleet)):

@@ -31,7 +31,7 @@ def overview_view(
         part = replace(only_scope(fleet, pool), plan=plan_of(fleet).of_pool(pool, fleet.replicas))
     view = overview_report(part, sort, fleet, order=order, colouring=colouring)
     if pool is not None:
-        context = replace(view.context, filters=((pages.POOL, pool),))
+        context = replace(view.context, filters=(*view.context.filters, (pages.POOL, pool)))
         view = replace(view, headline=scoped_title(view.headline, pool), context=context)
     return view, {each.anchor: draw.prepare_sections([each]) for each in view.parts}
 

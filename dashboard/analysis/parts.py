@@ -1,0 +1,62 @@
+"""Parts of a fleet as fleets: one pool, or one cluster."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from dashboard.analysis.assembly import Fleet, inspected
+from dashboard.capacity.sums import capacity_of
+from dashboard.fleet import CLUSTER, Replica
+from dashboard.fleet.formatting import natural
+from dashboard.rules.findings import Finding, Inspection
+from dashboard.rules.policy import only_on
+
+
+def only_pool(fleet: Fleet, name: str) -> Fleet:
+    """Return one pool as a fleet, without findings that span pools.
+
+    Its notes are those of the whole fleet: they are on options that match nothing in it.
+    """
+    return _part(fleet, [each for each in fleet.replicas if each.pool == name])
+
+
+def clusters_of(fleet: Fleet) -> tuple[str, ...]:
+    """Return the clusters of a fleet in natural order: the labels of its replicas."""
+    return tuple(sorted({each.labels[CLUSTER] for each in fleet.replicas if each.labels.get(CLUSTER)}, key=natural))
+
+
+def only_cluster(fleet: Fleet, cluster: str) -> Fleet:
+    """Return one cluster as a fleet, with every finding on it; those that span clusters on its own replicas."""
+    part = _part(fleet, [each for each in fleet.replicas if each.labels.get(CLUSTER) == cluster])
+    pools = {each.name for each in part.pools}
+
+    def own(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        kept = (each for each in findings if pools.intersection(each.pools) or any(map(part.by_id.get, each.replicas)))
+        return tuple(only_on(each, part) for each in kept)
+
+    whole = fleet.inspection
+    inspection = replace(part.inspection, findings=own(whole.findings), suppressed=own(whole.suppressed))
+    return replace(part, cluster=cluster, inspection=inspection)
+
+
+def _part(fleet: Fleet, members: Iterable[Replica]) -> Fleet:
+    """Return the replicas of some pools as a fleet, without findings that span other pools, too."""
+    replicas = tuple(members)
+    used = {replica.document for replica in replicas}
+    documents = {key: document for key, document in fleet.documents.items() if key in used}
+    names = {each.pool for each in replicas}
+    pools = tuple(pool for pool in fleet.pools if pool.name in names)
+    part = replace(
+        fleet,
+        replicas=replicas,
+        documents=documents,
+        pools=pools,
+        sharing={pool.name: fleet.sharing[pool.name] for pool in pools},
+        capacity={pool.name: fleet.capacity[pool.name] for pool in pools},
+        total=capacity_of(replicas),
+        plan=None,
+    )
+    if fleet.polled_at is None:
+        return part
+    unconfirmed = tuple(each for each in fleet.inspection.unconfirmed if each.pools and names.issuperset(each.pools))
+    part = inspected(replace(part, inspection=Inspection(unconfirmed)), fleet.polled_at, before=fleet)
+    return replace(part, inspection=replace(part.inspection, notes=fleet.inspection.notes))

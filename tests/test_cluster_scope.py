@@ -1,0 +1,82 @@
+"""One cluster in commands, HTTP documents and tools."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from starlette.applications import Starlette
+
+from dashboard import service
+from dashboard.documents.fleet import fleet_json
+from dashboard.mcp.results import ToolError
+from dashboard.mcp.server import call
+from dashboard.mcp.tools import Fleets
+from dashboard.web import server
+from tests.commands import assert_wrong_usage, run
+from tests.e2e.frozen_fleets import CLUSTERS, frozen
+from tests.frozen import AT
+from tests.serving import ask
+
+pytestmark = pytest.mark.usefixtures("working_folder")
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> str:
+    file = tmp_path / "fleet.json"
+    file.write_bytes(fleet_json(frozen(CLUSTERS), AT, full=True))
+    return str(file)
+
+
+def get(path: str) -> httpx2.Response:
+    return ask(Starlette(routes=server.routes()), path)
+
+
+def pools_in(document: Any) -> set[str]:
+    return {pool for each in document for pool in each["pools"]}
+
+
+def test_the_plan_of_a_cluster_has_its_causes_only(saved: str) -> None:
+    done = run("plan", "--snapshot", saved, "--format", "json", "--cluster", "eu")
+    assert pools_in(json.loads(done.stdout)["causes"]) == {"eu/chat-70b"}
+
+
+def test_check_evaluates_the_cluster_only(saved: str) -> None:
+    done = run("check", "--snapshot", saved, "--format", "json", "--cluster", "eu", "--fail-on", "never")
+    document = json.loads(done.stdout)
+    assert pools_in(document["findings"]) == {"eu/chat-70b"}
+    assert run("check", "--snapshot", saved, "--cluster", "us", "--fail-on", "critical").exit_code == 0
+
+
+def test_the_values_of_a_setting_are_those_of_the_cluster(saved: str) -> None:
+    done = run("settings", "block_size", "--snapshot", saved, "--format", "json", "--cluster", "ap")
+    assert [each["value"] for each in json.loads(done.stdout)["values"]] == [32]
+
+
+@pytest.mark.parametrize("command", [("plan",), ("check",), ("settings", "block_size")])
+def test_an_unknown_cluster_is_wrong_usage(saved: str, command: tuple[str, ...]) -> None:
+    assert_wrong_usage(run(*command, "--snapshot", saved, "--cluster", "mars"), "mars")
+
+
+@pytest.mark.parametrize("document", ["fleet", "findings", "plan"])
+def test_a_document_of_a_cluster_names_no_other(document: str) -> None:
+    service.put(frozen(CLUSTERS), AT)
+    answer = get(f"/api/v1/{document}?cluster=eu")
+
+    assert answer.status_code == 200
+    assert "eu/chat-70b" in answer.text
+    assert "us/chat-70b" not in answer.text
+    assert get(f"/api/v1/{document}?cluster=mars").status_code == 404
+    assert "us/chat-70b" in get(f"/api/v1/{document}?cluster=").text or document != "fleet"
+
+
+@pytest.mark.parametrize("tool", ["fleet_status", "list_findings", "fix_plan", "capacity", "traffic"])
+def test_a_tool_of_a_cluster_names_no_other(tool: str) -> None:
+    fleets = Fleets(lambda: frozen(CLUSTERS), service.happened, lambda: AT)
+    text = json.dumps(call(fleets, tool, {"cluster": "eu"}), default=str)
+
+    assert "eu/chat-70b" in text
+    assert "us/chat-70b" not in text
+    with pytest.raises(ToolError, match="mars"):
+        call(fleets, tool, {"cluster": "mars"})
