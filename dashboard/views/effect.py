@@ -35,9 +35,8 @@ from dashboard.views.traffic import (
     WITHOUT_DECODE,
     TrafficRow,
     external_of,
-    external_text,
     per_minute,
-    rate_text,
+    rate_in_sentence,
     seconds_text,
     traffic_of,
     why_no_traffic,
@@ -99,11 +98,14 @@ def _latency_text(effects: Sequence[Effect]) -> str:
 def _measured_text(effects: Sequence[Effect], *, is_whole: bool = False) -> str:
     shown = in_one_rate(effects)
     both, pools = together(shown), "the pool" if len(shown) == 1 else "their pools"
-    rest = f"unaffected replicas {rate_text(both.rest)}" if both.has_rest else f"no unaffected replica in {pools}"
-    measured = f"Prefix hit rate {rate_text(both.affected)}; {rest}."
+    rest = (
+        f"unaffected replicas {rate_in_sentence(both.rest)}" if both.has_rest else f"no unaffected replica in {pools}"
+    )
+    measured = f"Prefix hit rate {rate_in_sentence(both.affected)}; {rest}."
     if both.affected.external_queries:
-        others = f"; unaffected replicas {external_text(both.rest)}" if both.rest.external_queries else ""
-        measured = f"{measured} External hit rate {external_text(both.affected)}{others}."
+        own, other = (rate_in_sentence(each, is_external=True) for each in (both.affected, both.rest))
+        others = f"; unaffected replicas {other}" if both.rest.external_queries else ""
+        measured = f"{measured} External hit rate {own}{others}."
     if len(shown) < len(effects):
         where = brief(shown[0].pool) if len(shown) == 1 else f"{capital(WITHOUT_DECODE)}"
         measured = f"{where}: {uncapitalized(measured)}"

@@ -20,7 +20,7 @@ from dashboard.views.capacity_blocks import NO_DEVICES
 from dashboard.views.capacity_text import ranks_of
 from dashboard.views.names import slug
 from dashboard.views.table import Field, to_table
-from dashboard.views.traffic import TrafficRow, rate_text, traffic_table, why_no_rates
+from dashboard.views.traffic import TrafficRow, rate_in_sentence, traffic_table, why_no_rates
 
 MOST_ROWS = 64  # of one table: eight GPUs on eight DP ranks
 LONGEST = 60  # characters of a foreign text
@@ -148,7 +148,7 @@ def _share_of_pool(fleet: Fleet, replica: Replica) -> Iterator[Block]:
     effect = effect_of(fleet, pool, [replica.id])
     if effect.prompt_share is None:
         return
-    rates = f"{rate_text(effect.affected)}, unaffected replicas {rate_text(effect.rest)}"
+    rates = f"{rate_in_sentence(effect.affected)}, unaffected replicas {rate_in_sentence(effect.rest)}"
     yield Paragraph(plain(f"{share(effect.prompt_share)} of the prompt tokens of {pool}. Prefix hit rate: {rates}."))
     dominant = dominant_of(fleet, [each.id for each in fleet.replicas if each.pool == pool])
     if dominant is not None and dominant[0] == replica.id:

@@ -70,6 +70,14 @@ def rate_text(traffic: Traffic, *, is_off: bool = False, is_down: bool = False) 
     return CACHING_OFF if is_off else missing_word(traffic)
 
 
+def rate_in_sentence(traffic: Traffic, *, is_external: bool = False) -> str:
+    """Return a hit rate for a sentence: `62%`, `unknown (no requests)`."""
+    rate, text = traffic.hit_rate, rate_text(traffic)
+    if is_external:
+        rate, text = traffic.external_hit_rate, external_text(traffic)
+    return text if rate is not None else f"unknown ({text})"
+
+
 def rate_hint(traffic: Traffic, *, is_down: bool = False) -> str:
     """Return what the rate is of, or why there is none."""
     if traffic.hit_rate is None:

@@ -4,7 +4,7 @@ import pytest
 
 from dashboard.fleet.traffic import Traffic, summed
 from dashboard.views.blocks import Cell, Table
-from dashboard.views.traffic import TrafficRow, traffic_of, traffic_table
+from dashboard.views.traffic import TrafficRow, rate_in_sentence, traffic_of, traffic_table
 from tests.builders import alike, document, fleet
 from tests.used import traffic, with_traffic
 
@@ -126,3 +126,14 @@ def test_of_many_sentences_on_counters_the_first_are_shown_and_the_rest_counted(
     row = TrafficRow("A", summed(lies))
 
     assert cell(row, "Prefix hit rate").hint == "Not counted: hits is '-0'; hits is '-1'; hits is '-2'; 29 more."
+
+
+def test_a_sentence_says_that_a_hit_rate_is_unknown_and_why() -> None:
+    asked = {"external_queries": 100_000.0, "external_hits": 80_000.0}
+
+    assert rate_in_sentence(traffic(0.62)) == "62%"
+    assert rate_in_sentence(traffic(0.0, requests=0)) == "unknown (no requests)"
+    assert rate_in_sentence(traffic(0.62, **asked), is_external=True) == "80%"
+    assert rate_in_sentence(traffic(0.62, external_queries=10.0, external_hits=0.0), is_external=True) == (
+        "unknown (not enough traffic)"
+    )
