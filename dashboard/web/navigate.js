@@ -80,13 +80,13 @@ function restorePlace(event) {
   if (!event.isTrusted || window.location.hash) return; // a link was followed, also one within the page
   const top = places.get(window.location.href) ?? 0, left = shown;
   const end = () => clearInterval(restoring);
-  let looks = 100;
+  let looks = 100, waits = 600; // half a minute until the page is drawn, of a slow machine
   end();
   delete document.body.dataset.ready; // first.js sets it once the page is drawn
   restoring = setInterval(() => {
     const isReady = document.body.dataset.ready;
     if (!isReady) document.querySelector("[data-testid=stMain]")?.scrollTo(0, top);
-    if ((isReady && returnFocus(left)) || !looks--) end();
+    if (isReady ? returnFocus(left) || !looks-- : !waits--) end();
   }, 50);
   for (const name of ["wheel", "keydown", "pointerdown"]) document.addEventListener(name, end, { once: true, capture: true });
 }
