@@ -17,7 +17,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE_MILLISECONDS = 30_000
 expect.set_options(timeout=PATIENCE_MILLISECONDS)
 MOMENT_MILLISECONDS = 150  # between two looks at a page; equal looks mean that it is drawn
-LATE_LOOKS, LATE_MILLISECONDS = 3, 1_000
+LATE_LOOKS, LATE_MILLISECONDS = 15, 1_000
 HEIGHT = 1000  # pixels of a window before it grows to the height of its page
 MAX_HEIGHT, MAX_GROWTHS = 8_000, 3  # pixels; a page may need more height after it got more
 

@@ -47,6 +47,22 @@ def _has_uncovered(path: Path) -> bool:
     return not _is_core(path) or bool(re.search("hypothesis|no_cover", path.read_text()))
 
 
+# Minutes each, some with one test only: begun late, one of them would run alone in the end.
+LONGEST = {
+    TESTS / name
+    for name in (
+        "e2e/test_screenshots.py",
+        "e2e/test_every_page.py",
+        "notify/test_at_least_once.py",
+        "store/history/test_damaged_rows.py",
+        "store/history/test_history_instances.py",
+        "store/history/test_history_kills.py",
+        "store/history/test_history_law.py",
+        "store/history/test_history_postgres.py",
+    )
+}
+
+
 @cache
 def _takes_long(path: Path) -> bool:
     """Return whether tests of a file start programs or have many examples."""
@@ -68,11 +84,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests outside of the core and Hypothesis tests `no_cover`: tracing doubles the time of a test.
 
-    `make test` runs those separately. Files that take long come first, then those with the most tests: their order is
-    that in which processes get them, and few tests in a browser take longer than hundreds of others.
+    `make test` runs those separately. The longest files come first, then those that take long, then those with the most
+    tests: their order is that in which processes get them, and few tests in a browser take longer than hundreds.
     """
     tests_of = Counter(item.path for item in items)
-    items.sort(key=lambda item: (not _takes_long(item.path), -tests_of[item.path]))
+    items.sort(key=lambda item: (item.path not in LONGEST, not _takes_long(item.path), -tests_of[item.path]))
     for item in items:
         if not _is_core(item.path) or getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("no_cover")

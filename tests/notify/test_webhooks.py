@@ -83,7 +83,7 @@ def test_messages_are_grouped_by_pool_and_one_a_minute(server: HostileServer, tm
     clock = Clock()
     with running(options(server, tmp_path, "slack"), clock) as own:
         own.polled(poll(0, problem(), problem(rule="RT-05"), problem("embed-01")))
-        wait_for(lambda: len(server.asked) == 2)
+        wait_for(lambda: len(server.asked) == 2 and own.notifier.receivers[0].pending == 0)
         clock.now += POLL
         own.polled(poll(1, problem(), problem("embed-01")))
         wait_for(lambda: own.notifier.receivers[0].pending == 1)
