@@ -96,7 +96,7 @@ lock:  ## Write requirements.lock again: the newest releases in the ranges of re
 	"$$folder/bin/python" -m pip --disable-pip-version-check --quiet install uv==$(UV); \
 	"$$folder/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header \
 		--no-annotate --no-emit-index-url --no-emit-find-links -o requirements.lock requirements.txt requirements-pdf.txt \
-		requirements-postgres.txt requirements-auth.txt requirements-mcp.txt
+		requirements-postgres.txt requirements-auth.txt requirements-mcp.txt requirements-grpc.txt
 
 # Without a clock the same files give the same bytes, and a ConfigMap of them stays as it is.
 wheel: export SOURCE_DATE_EPOCH := 315532800
@@ -124,7 +124,7 @@ $(VENV)/run.stamp: requirements.txt | $(BIN)/python
 	$(call INSTALL,requirements.txt)
 	@touch $@
 
-$(VENV)/dev.stamp: requirements.txt requirements-pdf.txt requirements-postgres.txt requirements-auth.txt requirements-mcp.txt requirements-screenshot.txt requirements-dev.txt | $(BIN)/python
+$(VENV)/dev.stamp: requirements.txt requirements-pdf.txt requirements-postgres.txt requirements-auth.txt requirements-mcp.txt requirements-grpc.txt requirements-screenshot.txt requirements-dev.txt | $(BIN)/python
 	@echo "Installing the dependencies of the checks (once, about a minute) ..." >&2
 	$(call INSTALL,requirements-dev.txt)
 	@touch $@ $(VENV)/run.stamp

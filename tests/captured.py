@@ -11,6 +11,7 @@ import pytest
 
 from dashboard.fleet import ProbeResult, Reply, Snapshot, Target
 from dashboard.sources.polling.probes import BY_PATH
+from dashboard.vllm import control
 from dashboard.vllm.reading import read
 
 FOLDER = Path(__file__).parent / "captures"
@@ -26,6 +27,10 @@ FILES = {
     KV_EVENTS: "kv_event_sources.json",
     SERVER_INFO: "server_info.json",
     INFERENCE_CONFIG: "inference_config.json",
+    control.SERVER_INFO: "grpc_server_info.bin",
+    control.MODEL_INFO: "grpc_model_info.bin",
+    control.LORAS: "grpc_loras.bin",
+    control.KV_EVENT_SOURCES: "grpc_kv_event_sources.bin",
     f"{PLUGIN}/config": "plg_config.json",
     f"{PLUGIN}/devices": "plg_devices.json",
     f"{PLUGIN}/kv-cache": "plg_kv_cache.json",

@@ -25,7 +25,9 @@ from vllm_fleet_provider.switch import NAME
 
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 REQUIREMENT = re.compile(r"^[a-z][\w-]*", re.MULTILINE)
-REQUIREMENTS = tuple(f"requirements{extra}.txt" for extra in ("", "-pdf", "-postgres", "-auth", "-mcp", "-screenshot"))
+REQUIREMENTS = tuple(
+    f"requirements{extra}.txt" for extra in ("", "-pdf", "-postgres", "-auth", "-mcp", "-grpc", "-screenshot")
+)
 PROJECT = ("LICENSE", "README.md", "pyproject.toml", *REQUIREMENTS)  # the wheel is built from these and the packages
 ANNOTATION_BYTES = 256 << 10  # all of an object's together: k8s.io/apimachinery/pkg/api/validation/objectmeta.go
 BARE = {"PATH": "/usr/bin:/bin"}
@@ -170,8 +172,10 @@ def test_the_requirements_of_the_dashboard_are_those_of_its_files(wheel: Path) -
     metadata = metadata_of(wheel)
     required = metadata.get_all("Requires-Dist", [])
 
-    assert metadata.get_all("Provides-Extra") == ["dashboard", "pdf", "postgres", "auth", "mcp", "screenshot"]
-    by_extra = dict(zip(("dashboard", "pdf", "postgres", "auth", "mcp", "screenshot"), REQUIREMENTS, strict=True))
+    assert metadata.get_all("Provides-Extra") == ["dashboard", "pdf", "postgres", "auth", "mcp", "grpc", "screenshot"]
+    by_extra = dict(
+        zip(("dashboard", "pdf", "postgres", "auth", "mcp", "grpc", "screenshot"), REQUIREMENTS, strict=True)
+    )
     found = {extra: [each for each in required if each.endswith(f'; extra == "{extra}"')] for extra in by_extra}
     assert [each for each in required if not any(each in some for some in found.values())] == []
     for extra, file in by_extra.items():

@@ -175,6 +175,7 @@ class PollOptions(Part):
     poll_timeout_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 60
     connections: Annotated[int, Field(ge=1, le=1000)] = 100
     max_answer_bytes: Annotated[int, Field(ge=2**16, le=2**28)] = 8 * 2**20
+    grpc_port: Annotated[int, Field(ge=1, le=65535)] | None = None
     max_headers: Annotated[int, Field(ge=16, le=4096)] = 128  # the default of aiohttp, which reads the headers
 
     @model_validator(mode="after")

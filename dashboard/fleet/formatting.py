@@ -75,6 +75,7 @@ FAILURE_WORDS = {
 SOURCE_WORDS = {
     Source.PROVIDER: "the provider",
     Source.SERVER_INFO: "/server_info",
+    Source.GRPC: "gRPC",
     Source.CONFIG_API: "config API",
     Source.PLUGIN: "plugin API",
     Source.METRICS: "/metrics",

@@ -28,6 +28,7 @@ class Source(StrEnum):
 
     PROVIDER = "provider"  # our plugin inside vLLM
     SERVER_INFO = "server_info"
+    GRPC = "grpc"  # of vLLM's Rust frontend
     CONFIG_API = "config_api"
     PLUGIN = "plugin"
     METRICS = "metrics"
@@ -126,6 +127,9 @@ class TargetAccess(IntEnum):
     NAMED = 0  # a source names it: no API key
     ALLOWED = 1  # a source names it, inside `targets_allowed`, or a pod's own port: its API key
     LISTED = 2  # fleet.yaml or a file of file_sd lists it: its API key, and it may be a link-local address
+
+
+GRPC_PORT = "grpc_port"  # the label with the port of vLLM's gRPC
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +306,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """One GET and its result. Neither `reply` nor `failure`: this replica has no such path.
+    """One GET or gRPC call and its result. Neither `reply` nor `failure`: this replica has no such path.
 
     `raw` is the redacted answer, cut to a limit; of `/metrics` only the lines that are read.
     """

@@ -27,9 +27,9 @@ from dashboard.fleet.replies import FILE_SCHEME
 from dashboard.rules.policy import Policy
 from dashboard.sources import child
 from dashboard.sources.http.failures import Endpoint
-from dashboard.sources.polling.probes import BY_PATH, INFERENCE_CONFIG, METRICS, PROBES, SERVER_CONFIG, Reader
+from dashboard.sources.polling.probes import BY_PATH, INFERENCE_CONFIG, METRICS, SERVER_CONFIG, Reader
 from dashboard.store import packing
-from dashboard.vllm import reading
+from dashboard.vllm import control, reading
 from dashboard.vllm.reading import excerpt, json_fault, node_count
 from vllm_fleet_provider.shared import redaction
 
@@ -57,6 +57,10 @@ KINDS = {
     "inference_config": INFERENCE_CONFIG,
     "config": "/v1/config",
     "server_config": SERVER_CONFIG,
+    "grpc_server_info": control.SERVER_INFO,
+    "grpc_model_info": control.MODEL_INFO,
+    "grpc_loras": control.LORAS,
+    "grpc_kv_event_sources": control.KV_EVENT_SOURCES,
     "kv_cache": "/v1/server/kv-cache",
     "plugin_config": f"{PLUGIN}/config",
     "plugin_devices": f"{PLUGIN}/devices",
@@ -64,7 +68,7 @@ KINDS = {
 }
 _SPELLED = str.maketrans("-_/", "...")
 _PATHS = {
-    **{probe.path.partition("?")[0].strip("/").translate(_SPELLED): probe.path for probe in PROBES},
+    **{probe.path.partition("?")[0].strip("/").translate(_SPELLED): probe.path for probe in BY_PATH.values()},
     **{kind.translate(_SPELLED): path for kind, path in KINDS.items()},
 }
 UNNAMED = "replica"  # the replica of a file that is named after its path alone, such as server_info.json
@@ -73,6 +77,8 @@ _ENDING = re.compile(r"(?:\.(?:json|txt|prom))?(?:\.gz)?$", re.IGNORECASE)
 _MARKS: tuple[tuple[str, frozenset[str]], ...] = (
     (SAVED_FLEET, frozenset({"schema_version", "replicas"})),
     (SERVER_INFO, frozenset({"vllm_config"})),
+    (control.SERVER_INFO, frozenset({"engine_version", "parallelism"})),
+    (control.SERVER_INFO, frozenset({"engineVersion", "parallelism"})),  # as grpcurl writes it
     (f"{PLUGIN}/config", frozenset({"model", "kv_cache", "features"})),
     (INFERENCE_CONFIG, frozenset({"model", "kv_cache"})),
     (f"{PLUGIN}/kv-cache", frozenset({"num_gpu_blocks"})),  # its tokens are an upper bound: the cautious guess

@@ -153,7 +153,8 @@ def help_report(fleet: Fleet, about: str | None = None) -> View:
     return View(
         title="Help",
         headline="Help",
-        lead="Read-only towards replicas: only GET requests. Every choice on a page is in its URL.",
+        lead="Read-only towards replicas: only GET; and, where grpc_port is set, four read-only gRPC methods. "
+        "Every choice on a page is in its URL.",
         context=context_of(fleet),
         parts=(*map(_topic, order), keys, _terms()),
     )

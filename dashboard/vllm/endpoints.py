@@ -78,6 +78,71 @@ class KVEventSource(Wire):
 KV_EVENT_SOURCES = TypeAdapter(Annotated[dict[Count, KVEventSource], Field(max_length=MAX_RANKS)])
 
 
+class GrpcParallelism(Wire):
+    """`world_size` is that of one engine."""
+
+    tensor_parallel_size: Size | None = None
+    pipeline_parallel_size: Size | None = None
+    data_parallel_size: Size | None = None
+    data_parallel_size_local: Size | None = None
+    decode_context_parallel_size: Size | None = None
+    world_size: Size | None = None
+
+
+class GrpcServerInfo(Wire):
+    """vllm.Control/GetServerInfo (control.proto). What is not on the wire is not reported."""
+
+    engine_version: LimitedText
+    instance_id: LimitedText | None = None
+    parallelism: GrpcParallelism = Field(default_factory=GrpcParallelism)
+    max_model_len: Size | None = None
+    kv_block_size: Size | None = None
+    total_kv_blocks: Size | None = None
+    max_running_requests: Size | None = None
+    max_batched_tokens: Size | None = None
+    max_loras: Size | None = None
+    effective_attention_block_size: Size | None = None
+
+
+class GrpcModelInfo(Wire):
+    """vllm.Control/GetModelInfo. False is not on the wire."""
+
+    model_id: LimitedText
+    served_model_name: LimitedText
+    served_model_aliases: Annotated[tuple[LimitedText, ...], Field(max_length=MAX_MODELS)] = ()
+    supports_lora: bool = False
+
+
+class GrpcLora(Wire):
+    """A LoRA adapter that is loaded."""
+
+    lora_name: LimitedText
+    source_path: LimitedText | None = None
+
+
+class GrpcLoras(Wire):
+    """vllm.Control/ListLoras."""
+
+    adapters: Annotated[tuple[GrpcLora, ...], Field(max_length=MAX_MODELS)] = ()
+
+
+class GrpcKVEventSource(Wire):
+    """One DP rank's publisher. Its endpoints are the bound ones."""
+
+    transport: LimitedText
+    topic: LimitedText | None = None
+    data_parallel_rank: Count = 0
+    buffer_steps: Count | None = None
+    hwm: Count | None = None
+    max_queue_size: Count | None = None
+
+
+class GrpcKVEventSources(Wire):
+    """vllm.Control/GetKvEventSources: none where events are off, or their publisher is not ZeroMQ."""
+
+    sources: Annotated[tuple[GrpcKVEventSource, ...], Field(max_length=MAX_RANKS)] = ()
+
+
 class KVCacheReply(Wire):
     """KV cache of one engine. The plugins' tokens are blocks x block_size: too much for hybrid models."""
 

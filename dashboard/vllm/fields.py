@@ -87,8 +87,26 @@ RUST_FRONTEND: Mapping[str, str] = {
     "chat_template_content_format": "chat_template_content_format",
     "transport_mode.Bootstrapped.data_parallel_size": "parallel_config.data_parallel_size",
 }
+# gRPC of the Rust frontend: what its engines reported when they were ready. `total_kv_blocks` is the sum of all.
+GRPC: Mapping[str, str] = {
+    "engine_version": "version",
+    "instance_id": "instance_id",
+    **_same("parallelism", "parallel_config", "tensor_parallel_size pipeline_parallel_size data_parallel_size"),
+    **_same("parallelism", "parallel_config", "data_parallel_size_local world_size"),
+    **_same("parallelism", "parallel_config", "decode_context_parallel_size"),
+    "max_model_len": "model_config.max_model_len",
+    "kv_block_size": "cache_config.block_size",
+    "effective_attention_block_size": "cache_config.effective_attention_block_size",
+    "max_running_requests": "scheduler_config.max_num_seqs",
+    "max_batched_tokens": "scheduler_config.max_num_batched_tokens",
+    "max_loras": "lora_config.max_loras",
+    "model_id": "model_config.model",
+    **_same("", "kv_events_config", "buffer_steps hwm max_queue_size topic"),
+    "transport": "kv_events_config.publisher",
+}
 FIELDS: Mapping[Source, Mapping[str, str]] = {
     Source.PROVIDER: PROVIDER,
+    Source.GRPC: GRPC,
     Source.CONFIG_API: CONFIG_API,
     Source.PLUGIN: PLUGIN,
     Source.KV_EVENT_SOURCES: KV_EVENT_SOURCES,
@@ -100,6 +118,7 @@ _CONFIG_API_SWITCHES = (("speculative_decoding.enabled", "speculative_config"), 
 SWITCHES: Mapping[Source, tuple[tuple[str, str], ...]] = {
     Source.PROVIDER: _CONFIG_API_SWITCHES,
     Source.CONFIG_API: _CONFIG_API_SWITCHES,
+    Source.GRPC: (("supports_lora", "lora_config"),),
     Source.PLUGIN: (("features.speculative_decoding", "speculative_config"), ("features.lora", "lora_config")),
 }
 

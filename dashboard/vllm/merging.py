@@ -26,6 +26,7 @@ REPORTS_OWN = frozenset({Source.METRICS, Source.SERVER_INFO})
 REPORTS_TOKENS = frozenset({Source.PROVIDER, Source.SERVER_INFO, Source.METRICS})
 # Whether their blocks are one engine's or the sum of all is known for these.
 REPORTS_BLOCKS = frozenset({Source.PROVIDER, Source.METRICS})
+COUNTS_ENGINES = frozenset({Source.SERVER_INFO, Source.GRPC})  # where neither of these does
 
 Reports: TypeAlias = tuple[Source, tuple[EngineReport, ...]]
 
@@ -133,7 +134,7 @@ def _above(path: str) -> Iterator[str]:
 def merge_engines(reports: tuple[Reports, ...]) -> tuple[tuple[EngineReport, ...], Contradictions]:
     """Merge the reports of each DP rank, the most trusted source first; return also contradictions.
 
-    Our provider counts the engines, else /metrics does, else the configuration in /server_info. /metrics counts also
+    Our provider counts the engines, else /metrics does, else /server_info or gRPC. /metrics counts also
     those that the provider did not reach. A source that knows one engine only means the first, whatever its rank.
     """
     return _engines.get(reports, lambda: _merge_engines(reports))
@@ -161,7 +162,7 @@ def _ranks(reports: Sequence[Reports]) -> tuple[int, ...]:
     if metrics is not None:
         return metrics
     for source, engines in reports[:1]:
-        return tuple(report.dp_rank for report in (engines if source is Source.SERVER_INFO else engines[:1]))
+        return tuple(report.dp_rank for report in (engines if source in COUNTS_ENGINES else engines[:1]))
     return ()
 
 

@@ -10,6 +10,7 @@ from pydantic_core import from_json, to_json
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Reply
 from dashboard.fleet.formatting import visible
+from dashboard.vllm import control
 from dashboard.vllm.metrics import read_metrics
 from dashboard.vllm.replies import READERS
 from vllm_fleet_provider.shared.digests import digests_of
@@ -103,6 +104,8 @@ def read(path: str, body: bytes) -> Reading:
 
 
 def _read(path: str, body: bytes) -> Reading:
+    if path.startswith(control.PREFIX):
+        body = control.as_json(path, body)
     if not body.strip():
         raise UnreadableError("decode", f"{path} answers with nothing")
     if body.lstrip()[:1] == b"<":

@@ -1,6 +1,7 @@
 """One replica, read from its snapshot: state, pool, role, times, and the merged replies."""
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -45,11 +46,13 @@ NO_CACHE = Failure(
 )
 RUST_FRONTEND = Failure(
     FailureKind.FRONTEND,
-    "The Rust frontend (VLLM_USE_RUST_FRONTEND=1) reports no KV cache, no block hashes and no engine settings, and "
-    "loads no endpoint plugin. Start the Python API server instead.",
+    "The Rust frontend (VLLM_USE_RUST_FRONTEND=1) reports no KV cache, no block hashes and no engine settings over "
+    "HTTP, and loads no endpoint plugin. Start it with --grpc-port and set the label grpc_port, or start the Python "
+    "API server instead.",
 )
-REPORTS_CACHE = frozenset({Source.PROVIDER, Source.METRICS, Source.SERVER_INFO, Source.CONFIG_API})
 MOST_ADDRESSES = 32  # that are listed of one process
+RUST_VERSION = "rust_frontend_version"  # a setting of the Rust frontend alone
+REPORTS_CACHE = frozenset({Source.PROVIDER, Source.METRICS, Source.SERVER_INFO, Source.GRPC, Source.CONFIG_API})
 _seconds = lru_cache(maxsize=8)(datetime.timestamp)  # all replicas of a poll are compared with one time
 
 
@@ -180,7 +183,7 @@ def _state(snapshot: Snapshot, results: Sequence[ProbeResult]) -> tuple[ReplicaS
     if failures or not answered:
         return ReplicaState.PARTIAL if answered else ReplicaState.DOWN, next(iter(failures), None)
     if not any(result.reply and result.reply.engines and result.reply.source in REPORTS_CACHE for result in results):
-        is_rust = any(result.reply and "rust_frontend_version" in result.reply.settings for result in results)
+        is_rust = any(result.reply and RUST_VERSION in result.reply.settings for result in results)
         return ReplicaState.PARTIAL, RUST_FRONTEND if is_rust else NO_CACHE
     return ReplicaState.UP, None
 
@@ -207,9 +210,11 @@ def _wrong_digests(replies: Sequence[Reply]) -> Iterator[Contradiction]:
 
 
 def _adapters(replies: Sequence[Reply]) -> Mapping[str, str | None]:
-    """Return the LoRA adapters: from /v1/models at every poll, else from the provider."""
-    adapters = {reply.source: reply.adapters for reply in reversed(replies)}
-    return adapters.get(Source.MODELS, adapters.get(Source.PROVIDER, {}))
+    """Return the LoRA adapters: from /v1/models at every poll, else from the provider or gRPC."""
+    adapters: dict[Source, dict[str, str | None]] = defaultdict(dict)
+    for reply in reversed(replies):
+        adapters[reply.source] |= reply.adapters
+    return next((adapters[each] for each in (Source.MODELS, Source.PROVIDER, Source.GRPC) if each in adapters), {})
 
 
 def _role(labels: Mapping[str, str], settings: Mapping[str, Setting]) -> Role:

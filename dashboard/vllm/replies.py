@@ -1,4 +1,4 @@
-"""The JSON endpoints' answers as `Reply`: foreign models in, our own types out."""
+"""The answers of JSON endpoints and gRPC as `Reply`: foreign models in, our own types out."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from typing import Any
 
 from dashboard.errors import UnreadableError
 from dashboard.fleet import EngineReport, Reply, Setting, Source
-from dashboard.vllm import endpoints
+from dashboard.vllm import control, endpoints
 from dashboard.vllm.fields import read_config, settings_of
 from dashboard.vllm.provider_reply import devices_of, groups_of, read_provider, unknown_kinds
 from vllm_fleet_provider.shared.inference_config import InferenceConfigReply
@@ -115,6 +115,41 @@ def _number(settings: Mapping[str, Setting], path: str) -> float | None:
     return value
 
 
+def read_grpc_server_info(payload: Any) -> Reply:
+    """vllm.Control/GetServerInfo: of several engines only the sum of the blocks is reported."""
+    info = endpoints.GrpcServerInfo.model_validate(payload)
+    settings, identity = settings_of(info.model_dump(exclude_unset=True), Source.GRPC)
+    parallel = info.parallelism
+    number = min(parallel.data_parallel_size_local or parallel.data_parallel_size or 1, endpoints.MAX_RANKS)
+    blocks = info.total_kv_blocks
+    engines = [EngineReport(rank, blocks_of_all=blocks) for rank in range(number)] if number > 1 else []
+    engines = engines or [EngineReport(0, blocks)]
+    return Reply(Source.GRPC, settings, identity, version=info.engine_version, engines=tuple(engines))
+
+
+def read_grpc_model_info(payload: Any) -> Reply:
+    """vllm.Control/GetModelInfo."""
+    info = endpoints.GrpcModelInfo.model_validate(payload)
+    names = (info.served_model_name, *info.served_model_aliases)
+    settings, identity = settings_of(info.model_dump(), Source.GRPC, _name_pairs(names))
+    return Reply(Source.GRPC, settings, identity, served_model_names=names)
+
+
+def read_grpc_loras(payload: Any) -> Reply:
+    """vllm.Control/ListLoras: those that are loaded."""
+    adapters = endpoints.GrpcLoras.model_validate(payload).adapters
+    return Reply(Source.GRPC, adapters={each.lora_name: each.source_path for each in adapters})
+
+
+def read_grpc_kv_event_sources(payload: Any) -> Reply:
+    """vllm.Control/GetKvEventSources. The first rank is read for all, as of /kv_event_sources."""
+    sources = endpoints.GrpcKVEventSources.model_validate(payload).sources
+    first = min(sources, key=lambda each: each.data_parallel_rank, default=None)
+    more = ("kv_events_config.enable_kv_cache_events", True) if first else ("kv_events_config", None)
+    fields = first.model_dump(exclude_unset=True) if first else {}
+    return Reply(Source.GRPC, *settings_of(fields, Source.GRPC, [more]))
+
+
 def read_inference_config(payload: Any) -> Reply:
     """GET /inference/v1/config, /v1/config and /v1/server/config: the answer of one engine, or of our provider."""
     reply = InferenceConfigReply.model_validate(payload)
@@ -172,6 +207,10 @@ READERS: Mapping[str, Callable[[Any], Reply]] = {
     "/v1/models": read_models,
     "/kv_event_sources": read_kv_event_sources,
     "/server_info": read_server_info,
+    control.SERVER_INFO: read_grpc_server_info,
+    control.MODEL_INFO: read_grpc_model_info,
+    control.LORAS: read_grpc_loras,
+    control.KV_EVENT_SOURCES: read_grpc_kv_event_sources,
     "/inference/v1/config": read_inference_config,
     "/v1/config": read_inference_config,
     "/v1/server/config": read_inference_config,

@@ -93,7 +93,8 @@ def test_the_rust_frontend_is_partial_with_the_next_step(paths: tuple[str, ...])
     found = replica_of(snapshot(RUST, paths))
 
     assert (found.state, found.failure) == (ReplicaState.PARTIAL, RUST_FRONTEND)
-    assert "Start the Python API server" in RUST_FRONTEND.detail
+    assert "start the Python API server" in RUST_FRONTEND.detail
+    assert "--grpc-port" in RUST_FRONTEND.detail
     assert found.version == "0.33.0+cpu"
 
 

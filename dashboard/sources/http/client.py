@@ -184,6 +184,14 @@ class Client:
         """Return seconds of a clock that pauses while the event loop is busy."""
         return self._patience.time()
 
+    async def ended(self, work: Coroutine[Any, Any, T], seconds: float) -> T:
+        """Return the result; raise TimeoutError after that many seconds of the client's clock."""
+        return await self._patience.ended(work, seconds)
+
+    def limit(self, path: str) -> int:
+        """Return the most bytes of an answer of a replica."""
+        return min(self._max_answer_bytes, max_bytes(path))
+
     async def get(
         self,
         target: Target,
@@ -201,7 +209,7 @@ class Client:
         return await self.fetch(
             Endpoint(target.id, path),
             seconds,
-            limit=min(self._max_answer_bytes, max_bytes(path)),
+            limit=self.limit(path),
             key=grant(target, key) if key else None,
             ca_file=target.credentials.ca_file if target.credentials else None,
             is_named=target.access is not TargetAccess.LISTED,

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from dashboard.config import PrometheusAuthorization
 from dashboard.fleet import Credentials, Target, TargetAccess
 from dashboard.fleet.formatting import FEW, one_line, shortlist
+from dashboard.fleet.replies import GRPC_PORT
 
 # Longer than any API key or JWT; limits the reading of a wrong file (a log, a device).
 MAX_KEY_BYTES = 8192
@@ -67,6 +68,13 @@ def grant(target: Target, key: ApiKey) -> ApiKey:
         return key
     line = f'targets_allowed: ["{urlsplit(target.id).netloc}"]'
     return ApiKey(missing=f"none is sent to an address that only a source names; add to fleet.yaml: {line}")
+
+
+def grant_grpc(target: Target, key: ApiKey) -> ApiKey:
+    """Return the key that is sent to the gRPC port of a target: none to a port or an address that a source may name."""
+    if key.token is None or (target.access is TargetAccess.LISTED and GRPC_PORT not in target.labels):
+        return key
+    return ApiKey(missing="none is sent there: only to targets that are listed, on the port of poll.grpc_port")
 
 
 def _content(path: Path) -> bytes | ApiKey:

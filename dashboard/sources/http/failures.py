@@ -13,6 +13,7 @@ from dashboard.sources.http.credentials import ApiKey
 MAX_SHOWN = 120
 OK, NOT_MODIFIED, UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 200, 304, 401, 403, 404
 MOVED = range(300, 400)
+UNIMPLEMENTED = 12  # of gRPC
 
 
 class NotConnectedError(httpx2.ConnectError):
@@ -119,6 +120,24 @@ def of_status(endpoint: Endpoint, status: int, key: ApiKey) -> Failure | None:
         hint = " Is it a vLLM server?" if endpoint.is_replica else ""
         return Failure(FailureKind.STATUS, f"{endpoint.where} has no {endpoint.path} (status 404).{hint}")
     return Failure(FailureKind.STATUS, f"{endpoint.where} answered {endpoint.path} with status {status}.")
+
+
+def of_grpc_status(endpoint: Endpoint, code: int) -> Failure:
+    """Return the failure of a gRPC status code (https://grpc.io/docs/guides/status-codes/) other than 0."""
+    hint = " Is it the port of vLLM's --grpc-port?" if code == UNIMPLEMENTED else ""
+    return Failure(FailureKind.STATUS, f"{endpoint.where} answered {endpoint.path} with gRPC status {code}.{hint}")
+
+
+def no_grpc_port(endpoint: Endpoint, label: str) -> Failure:
+    """Return the failure: the label grpc_port is no port."""
+    said = f'{endpoint.where} is not asked over gRPC: its label grpc_port is "{plain(label)}"'
+    return Failure(FailureKind.TARGET, f"{said}; write a number from 1 to 65535.")
+
+
+def lacks_h2(endpoint: Endpoint) -> Failure:
+    """Return the failure: the extra `grpc` is not installed."""
+    said = f"{endpoint.where} is not asked: gRPC needs h2: pip install -r requirements-grpc.txt"
+    return Failure(FailureKind.PROTOCOL, f"{said}, or the extra grpc of the wheel.")
 
 
 def _refused_key(endpoint: Endpoint, status: int, key: ApiKey) -> str:

@@ -196,7 +196,8 @@ def open_socket(info: AddressInfo) -> socket.socket:
 class Trust(NamedTuple):
     """The CAs that are trusted, this machine's where none is given, and the certificate that is shown to a server.
 
-    `ca_data` is PEM text. `pair` is a certificate and its key, PEM, in place of the files.
+    `ca_data` is PEM text. `pair` is a certificate and its key, PEM, in place of the files. `is_http2`: it
+    is offered by ALPN.
     """
 
     ca_file: Path | None = None
@@ -205,6 +206,7 @@ class Trust(NamedTuple):
     certificate: Path | None = None
     key: Path | None = None
     pair: bytes = b""
+    is_http2: bool = False
 
     @property
     def files(self) -> tuple[Path | str | None, ...]:
@@ -242,6 +244,8 @@ def _load(trust: Trust, _states: tuple[FileState, ...]) -> ssl.SSLContext:
     if not trust.is_checked:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
+    if trust.is_http2:
+        context.set_alpn_protocols(["h2"])
     if trust.certificate:
         context.load_cert_chain(trust.certificate, trust.key)
     elif trust.pair:  # Python's ssl reads files only: data goes through a private one

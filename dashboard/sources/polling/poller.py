@@ -2,22 +2,32 @@
 
 import asyncio
 import math
-import platform
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from hashlib import blake2b
 from operator import itemgetter
 
 from dashboard.config import NO_TRAFFIC, PollOptions, TrafficOptions
 from dashboard.fleet import Failure, FailureKind, ProbeResult, Snapshot, Source, Target
 from dashboard.fleet.traffic import EngineCounts, ReplicaTraffic
-from dashboard.sources.http import credentials, failures
+from dashboard.sources.http import credentials, failures, grpc
 from dashboard.sources.http.client import Answer, Client
-from dashboard.sources.polling.probes import METRICS, MODELS, PROBES, PROVIDER, Probe, Reader
+from dashboard.sources.polling.probes import (
+    BY_PATH,
+    GRPC_PROBES,
+    METRICS,
+    MODELS,
+    PROBES,
+    PROVIDER,
+    VERSION,
+    Probe,
+    Reader,
+    grpc_port,
+)
+from dashboard.sources.polling.spread import delays_of, phase_of
 from dashboard.vllm.canonical import forget_unused
 from dashboard.vllm.metrics import can_load_adapters
 from dashboard.vllm.reading import excerpt
@@ -34,10 +44,6 @@ OUT_OF_REACH = frozenset(
 )
 # Processor time for the answers of one replica in one poll; the largest captures take 0.01 s together.
 READ_SECONDS = 1.0
-# Later polls begin with each replica at its own time, within this part of the interval (and of the limit of a poll).
-SPREAD = 0.25
-MAX_SPREAD_SECONDS = 10.0
-STEP_SECONDS = 0.1  # replicas within it begin together: fewer wake-ups of the event loop
 FULL_SPREAD = 0.5  # of the interval between full polls, by which the second one is earlier
 # Bytes of an answer that is read without a thread: 1 ms for hostile JSON, 0.1 ms for a page of lines; of one that is
 # known only the digest is made, 0.3 ms.
@@ -160,27 +166,6 @@ class Poller:
         return True
 
 
-def delays_of(names: Sequence[str], known: Collection[str], limits: PollOptions) -> list[float]:
-    """Return the seconds from the start of a poll to the first request of each replica.
-
-    At once: the first of the `known` replicas, and those that were never asked. Together all would meet the network
-    and this process as one burst.
-    """
-    spread = min(SPREAD * min(limits.interval_seconds, limits.poll_timeout_seconds), MAX_SPREAD_SECONDS)
-    phases = {name: phase_of(name) for name in names if name in known}
-    first = min(phases.values(), default=0.0)
-    return [(phases.get(name, first) - first) * spread // STEP_SECONDS * STEP_SECONDS for name in names]
-
-
-def phase_of(name: str) -> float:
-    """Return a number from 0 to 1: always the same for a replica, and another on another machine.
-
-    So several dashboards do not ask a replica at the same time; Prometheus spreads its scrapes in this way.
-    """
-    digest = blake2b(f"{platform.node()} {name}".encode(), digest_size=4).digest()
-    return int.from_bytes(digest) / 2**32
-
-
 @contextmanager
 def _reading() -> Iterator[Executor]:
     """Provide the threads that read answers; a busy one ends by itself after the poll."""
@@ -243,10 +228,7 @@ class Visit:
             fresh, full = {METRICS.path: metrics}, True
         if self.counts is not None:
             cache.traffic.add(self.clock(), self.counts, self.traffic.window_seconds)
-        for probe in PROBES[1:]:
-            is_due = full or (probe is MODELS and _needs_models({**cache.probes, **fresh}))
-            if is_due and _applies(probe, fresh):
-                fresh[probe.path] = await self._ask(probe, last=probe is MODELS)
+        await self._ask_rest(fresh, full=full)
         if metrics.failure and not any(_answered(result) for result in fresh.values()):
             return _down(fresh, cache, metrics.failure)
         if full:
@@ -255,6 +237,17 @@ class Visit:
             kept = {**_not_repeated(fresh, cache), **_with_earlier(fresh, cache)}
             return ReplicaCache(kept, asked_at, self.etags, cache.traffic)
         return ReplicaCache({**cache.probes, **_with_earlier(fresh, cache)}, asked_at, self.etags, cache.traffic)
+
+    async def _ask_rest(self, fresh: dict[str, ProbeResult], *, full: bool) -> None:
+        """Add the results of the probes after the first one; of gRPC only in a full poll, where a port is set."""
+        for probe in PROBES[1:]:
+            is_due = full or (probe is MODELS and _needs_models({**self.cache.probes, **fresh}))
+            if is_due and _applies(probe, fresh):
+                fresh[probe.path] = await self._ask(probe, last=probe is MODELS)
+        if full and (port := grpc_port(self.target, self.limits, fresh[VERSION.path].reply)):
+            for probe in GRPC_PROBES:
+                if _applies(probe, fresh):
+                    fresh[probe.path] = await self._ask(probe, port=port)
 
     def _proof(self) -> ProbeResult | None:
         """Return the answer of our provider whose ETag proves that nothing changed, where it is asked for again.
@@ -269,8 +262,8 @@ class Visit:
         is_spared = self.counts_are_due and not _needs_models(self.cache.probes)
         return before if PROVIDER.path in self.cache.etags and not is_spared else None
 
-    async def _ask(self, probe: Probe, *, last: bool) -> ProbeResult:
-        """Send one GET; `last` closes the connection."""
+    async def _ask(self, probe: Probe, *, last: bool = False, port: str | None = None) -> ProbeResult:
+        """Send one GET, which `last` makes the last of its connection; with a port one gRPC call."""
         endpoint = failures.Endpoint(self.target.id, probe.path)
         failure = self.target.failure or self._used_up(endpoint)
         if failure:
@@ -281,7 +274,10 @@ class Visit:
         began = self.client.time()
         left = self.limits.replica_timeout_seconds - self.waited_seconds
         seconds = min(self.limits.probe_timeout_seconds, left, self.ends_at - began)
-        answer = await self.client.get(self.target, probe.path, seconds, key=self.key, last=last, etag=etag)
+        if port is None:
+            answer = await self.client.get(self.target, probe.path, seconds, key=self.key, last=last, etag=etag)
+        else:
+            answer = await grpc.call(self.client, self.target, port, probe.path, seconds, self.key)
         elapsed = self.client.time() - began
         self.waited_seconds += elapsed
         if answer.etag:
@@ -371,7 +367,8 @@ def _with_earlier(fresh: Mapping[str, ProbeResult], cache: ReplicaCache) -> dict
 
 def _not_repeated(fresh: Mapping[str, ProbeResult], cache: ReplicaCache) -> dict[str, ProbeResult]:
     """Return the earlier replies of probes that were not sent because the path that they need failed."""
-    failed = {probe.path: fresh[probe.needs].failure for probe in PROBES if probe.needs}
+    needing = {probe.path: probe.needs for probe in BY_PATH.values() if probe.needs in fresh}
+    failed = {path: fresh[needed].failure for path, needed in needing.items() if needed}
     return {
         path: replace(result, failure=failed[path])
         for path, result in cache.probes.items()

@@ -4,20 +4,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from dashboard.config import PollOptions
 from dashboard.errors import UnreadableError
-from dashboard.fleet import Failure, FailureKind, ProbeResult, Source
+from dashboard.fleet import Failure, FailureKind, ProbeResult, Reply, Source, Target
+from dashboard.fleet.replies import GRPC_PORT
 from dashboard.sources.http import failures
 from dashboard.sources.http.failures import Endpoint
-from dashboard.vllm import reading
+from dashboard.vllm import control, reading
 from dashboard.vllm.metrics import select_lines
 from dashboard.vllm.reading import Reading
+from dashboard.vllm.replica import RUST_VERSION
 
 DIGEST_BYTES = 16  # an equal digest of two bodies takes 2^64 tries
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One GET of one known path.
+    """One GET of one known path, or one call of a gRPC method by its path.
 
     `expected`: every vLLM has it, a 404 is a failure.
     `needs`: sent only when that path answered. `unless`: sent only when that path did not.
@@ -39,6 +42,7 @@ def _plugin(name: str) -> tuple[Probe, ...]:
     )
 
 
+VERSION = Probe("/version", Source.VERSION, expected=True)
 METRICS = Probe("/metrics", Source.METRICS, expected=True)
 INFERENCE_CONFIG = "/inference/v1/config?full=true"
 PROVIDER = Probe(INFERENCE_CONFIG, Source.CONFIG_API)
@@ -48,7 +52,7 @@ SERVER_CONFIG = "/v1/server/config"
 # The first decides whether the others are sent; the last closes the connection.
 PROBES = (
     METRICS,
-    Probe("/version", Source.VERSION, expected=True),
+    VERSION,
     Probe("/kv_event_sources", Source.KV_EVENT_SOURCES),
     Probe("/server_info?config_format=json", Source.SERVER_INFO),
     PROVIDER,
@@ -59,7 +63,18 @@ PROBES = (
     *_plugin("vllm-server-introspection"),
     MODELS,
 )
-BY_PATH = {probe.path: probe for probe in PROBES}
+# The only methods that are called, and only where a port is set. The first decides whether the others are called.
+GRPC_PROBES = (
+    Probe(control.SERVER_INFO, Source.GRPC, expected=True),
+    *(Probe(path, Source.GRPC, needs=control.SERVER_INFO) for path in control.PATHS[1:]),
+)
+BY_PATH = {probe.path: probe for probe in (*PROBES, *GRPC_PROBES)}
+
+
+def grpc_port(target: Target, limits: PollOptions, version: Reply | None) -> str | None:
+    """Return the port of the label, else that of the options where `version` shows the Rust frontend; None: no call."""
+    is_rust = version is not None and RUST_VERSION in version.settings
+    return target.labels.get(GRPC_PORT, str(limits.grpc_port or "") if is_rust else "") or None
 
 
 class Reader:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.config import PollOptions
-from dashboard.sources.polling.poller import MAX_SPREAD_SECONDS, STEP_SECONDS, Poller, delays_of, phase_of
+from dashboard.sources.polling.poller import Poller
+from dashboard.sources.polling.spread import MAX_SPREAD_SECONDS, STEP_SECONDS, delays_of, phase_of
 from tests.sources.polling.hostile import HostileServer
 
 AT = datetime(2026, 3, 2, 11, 42, tzinfo=UTC)
