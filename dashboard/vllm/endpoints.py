@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, field_validator
 
 from vllm_fleet_provider.shared.inference_config import KVCacheInfo, ParallelismInfo, SchedulerInfo
+from vllm_fleet_provider.shared.redaction import MARKER
 from vllm_fleet_provider.shared.types import Count, Devices, KVCacheGroups, LimitedText, Size, Wire
 
 
@@ -172,12 +173,30 @@ class PluginFeatures(Wire):
 
 
 class PluginKVTransfer(Wire):
-    """The connector of disaggregated prefill and decode."""
+    """The connector of disaggregated prefill and decode. The newest form has all of vLLM's fields.
+
+    There the values of `extra_config` are `<redacted>`, unless the operator shows them. The side channel is null for
+    other connectors than NIXL.
+    """
 
     kv_connector: LimitedText | None = None
     kv_role: LimitedText | None = None
+    kv_connector_module_path: LimitedText | None = None
+    kv_buffer_device: LimitedText | None = None
+    kv_buffer_size: float | None = None
+    kv_ip: LimitedText | None = None
+    kv_port: Count | None = None
+    kv_parallel_size: Count | None = None
+    kv_rank: Count | None = None
     engine_id: LimitedText | None = None
     extra_config: dict[str, Any] = Field(default_factory=dict)
+    nixl_side_channel_host: LimitedText | None = None
+    nixl_side_channel_port: Count | None = None
+
+    @field_validator("extra_config")
+    @classmethod
+    def _redacted(cls, value: dict[str, Any]) -> dict[str, Any]:
+        return {key: MARKER if each == "<redacted>" else each for key, each in value.items()}
 
 
 class PluginConfigReply(Wire):

@@ -74,7 +74,9 @@ PLUGIN: Mapping[str, str] = {
     **_same("parallelism", "parallel_config", "tensor_parallel_size pipeline_parallel_size"),
     **_same("parallelism", "parallel_config", "data_parallel_size data_parallel_rank"),
     "features.hma": NO_HYBRID_CACHE,
-    **_same("kv_transfer", "kv_transfer_config", "kv_connector kv_role engine_id"),
+    **_same("kv_transfer", "kv_transfer_config", "kv_connector kv_role engine_id kv_connector_module_path"),
+    **_same("kv_transfer", "kv_transfer_config", "kv_buffer_device kv_buffer_size kv_ip kv_port"),
+    **_same("kv_transfer", "kv_transfer_config", "kv_parallel_size kv_rank"),
 }
 # `endpoint` and `replay_endpoint` are the bound ones, with the port of the rank.
 KV_EVENT_SOURCES = _same(

@@ -188,8 +188,18 @@ def read_plugin_config(payload: Any) -> Reply:
     """GET .../config of the public plugins."""
     reply = endpoints.PluginConfigReply.model_validate(payload)
     names = reply.model.served_names
-    settings, identity = settings_of(reply.model_dump(exclude_unset=True), Source.PLUGIN, _name_pairs(names))
+    more = [*_name_pairs(names), *(_extra_pairs(reply.kv_transfer) if reply.kv_transfer else ())]
+    settings, identity = settings_of(reply.model_dump(exclude_unset=True), Source.PLUGIN, more)
     return Reply(Source.PLUGIN, settings, identity, served_model_names=names)
+
+
+def _extra_pairs(transfer: endpoints.PluginKVTransfer) -> list[tuple[str, Any]]:
+    """Return what the plugin reports of the connector under another name."""
+    pairs: list[tuple[str, Any]] = []
+    if "extra_config" in transfer.model_fields_set:
+        pairs += flatten({"kv_transfer_config": {"kv_connector_extra_config": transfer.extra_config}}).items()
+    places = ("HOST", transfer.nixl_side_channel_host), ("PORT", transfer.nixl_side_channel_port)
+    return pairs + [(f"env.VLLM_NIXL_SIDE_CHANNEL_{name}", value) for name, value in places if value is not None]
 
 
 def read_plugin_devices(payload: Any) -> Reply:
