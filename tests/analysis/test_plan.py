@@ -1,12 +1,15 @@
 """The fix plan: which findings are one cause, and what each change is predicted to do."""
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 
 from dashboard.analysis import pricing
 from dashboard.analysis.assembly import Fleet, empty_fleet
 from dashboard.analysis.causes import Cause, Plan
 from dashboard.analysis.patch import Patch, Variable
-from dashboard.analysis.plan import plan_of
+from dashboard.analysis.plan import plan_of, planned
 from dashboard.fleet import FactName, RouterConfig, RouterFact, RouterKind, SettingValue, State
 from dashboard.rules.domain import Expectations, PoolDeclaration, Router
 from dashboard.rules.policy import Policy
@@ -155,3 +158,18 @@ def test_equal_replicas_of_one_pool_change_as_is_wanted_of_each() -> None:
     assert restart.staying == (third,)
     assert restart.documents[first.id].settings[SEQS].value == "64"
     assert restart.documents[second.id].settings[SEQS].value == "128"
+
+
+def test_a_restart_without_another_setting_keeps_the_causes_as_objects_and_they_are_those_of_a_new_plan() -> None:
+    docs = [document(), document({"cache_config.block_size": 32})]
+    members = [*alike("chat", 3, docs[0]), *alike("chat", 1, docs[1], first=9)]
+    before = planned(fleet(members, docs))
+    restarted = [replace(members[0], started_at=POLLED_AT - timedelta(hours=1)), *members[1:]]
+    after = fleet(restarted, docs)
+    changed = fleet([replace(members[0], document=docs[1].id), *members[1:]], docs)
+
+    kept = plan_of(planned(after, before)).causes
+    assert kept
+    assert all(now is then for now, then in zip(kept, plan_of(before).causes, strict=True))
+    assert kept == plan_of(planned(after)).causes
+    assert plan_of(planned(changed, before)).causes == plan_of(planned(changed)).causes
