@@ -39,8 +39,8 @@ def node_count(content: bytes, most: int) -> int:
 
     Builds no objects: a few passes over any bytes.
     """
-    if len(content) <= most:  # each node has a byte
-        return len(content)
+    if len(content) < 2 * most:  # each node of JSON has two bytes: [], or 1 and a comma
+        return len(content) // 2 + 1
     bound = sum(map(content.count, _STRUCTURE)) + 1  # also those within strings
     if bound <= most:
         return bound
