@@ -34,6 +34,7 @@ COMMANDS = {
     "mcp": "mcp",
     "token": "token",
     "alert-test": "alert_test",
+    "completion": "completion",
 }
 
 

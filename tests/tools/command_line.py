@@ -28,6 +28,7 @@ COMMANDS = (
     "mcp",
     "token new",
     "alert-test",
+    "completion",
 )
 WIDTH = 78  # of a terminal of 80 columns, as typer leaves two
 NOTE = "<!-- Written by `make docs` from what the commands print. -->"
