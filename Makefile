@@ -28,7 +28,7 @@ define INSTALL
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo run check test test-long fix bench test-vllm bench-vllm screenshots golden docs field-reference lock wheel dist clean
+.PHONY: help install demo run check test test-long fix bench test-vllm bench-vllm screenshots golden docs field-reference lock wheel dist site clean
 
 help:  ## This list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -58,6 +58,7 @@ test: $(VENV)/dev.stamp  ## All tests, in Chromium too
 
 test-long: $(VENV)/dev.stamp  ## The tests that take long: deploy/, and what `make test` has in short form
 	@$(PROGRAMS)
+	@$(PROGRAMS) buildah mmdebstrap npm podman runc
 	$(PYTEST) --numprocesses=$(WAITING) -m long
 
 fix: $(VENV)/dev.stamp  ## Format, and fix what the linter can fix
@@ -111,6 +112,10 @@ dist: export SOURCE_DATE_EPOCH := 315532800
 dist: wheel $(VENV)/dev.stamp  ## dist/: what a release has: the wheels, their sources, and a CycloneDX SBOM
 	@$(BIN)/python -m tests.tools.dist
 	@rm -rf $(BUILT)
+
+site: $(VENV)/dev.stamp  ## build/site/: the documents and rule pages as a site
+	@$(PROGRAMS) npm
+	@$(BIN)/python -m tests.tools.site
 
 clean:  ## Remove the virtual environment, the wheel and caches
 	rm -rf $(VENV) $(BUILT) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache test-results

@@ -75,7 +75,7 @@ def test_the_findings_in_the_readme_are_those_of_the_simulated_fleet() -> None:
 
 
 def test_the_example_of_the_action_has_its_inputs_and_permissions() -> None:
-    (text,) = code_blocks(docs_page("ci"), "yaml")
+    (text,) = [each for each in code_blocks(docs_page("ci"), "yaml") if "jobs:" in each]
     example = yaml.safe_load(text)
     *_, step = example["jobs"]["check"]["steps"]
 
@@ -148,7 +148,7 @@ def test_every_make_target_in_a_document_exists() -> None:
 
 @pytest.mark.parametrize("file", DOCUMENTS, ids=lambda file: file.name)
 def test_the_options_in_a_document_are_valid(file: Path, tmp_path: Path) -> None:
-    kinds = ("jobs:", "kind: Deployment", "- run:", "version: 1\n", "# fleet.yaml\nbaselines:")
+    kinds = ("jobs:", "repos:", "kind: Deployment", "- run:", "version: 1\n", "# fleet.yaml\nbaselines:")
     for block in code_blocks(TEXTS[file], "yaml"):
         if not any(kind in block for kind in kinds):
             (tmp_path / "fleet.yaml").write_text(block)
