@@ -93,7 +93,7 @@ def test_the_image_serves_as_another_user_with_a_read_only_root(started: Engine)
     assert [get(started, path) for path in ("/livez", "/readyz", "/healthz", "/", "/metrics")] == ["200"] * 5
     for folder in ("/", "/app", "/opt/venv", "/etc", "/var"):
         assert started.inside("sh", "-c", f"touch {folder}/written 2>&1", is_checked=False).endswith("file system")
-    wait_for(lambda: "fleet.sqlite" in started.inside("ls", "/var/lib/fleet/data"))
+    wait_for(lambda: "history.db" in started.inside("ls", "/var/lib/fleet/data"))
 
 
 @pytest.mark.long
@@ -106,7 +106,7 @@ def test_its_python_is_the_one_of_debian_on_which_these_tests_run(started: Engin
 
 
 @pytest.mark.long
-def test_its_health_check_passes_and_fails_once_the_server_is_gone(started: Engine) -> None:
+def test_its_health_check_passes_and_sigterm_ends_it_with_0(started: Engine) -> None:
     wanted = json.loads(argument("HEALTHCHECK").partition("CMD ")[2])
     (found,) = json.loads(started.run("inspect", "fleet"))
 
