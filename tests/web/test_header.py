@@ -145,7 +145,7 @@ def test_the_header_of_every_page_has_the_pool_of_the_url_and_the_way_to_all(pag
     assert '<b title="chat-70b">chat-70b</b>' in chip[0]
     assert f'href="{"./" if page == "overview" else page}?pool="' in chip[0]
     assert 'data-find="scope"' in chip[0]
-    assert 'title="Limit every page to one pool">All pools</button>' in html(visit(page))
+    assert 'title="Limit every page to one cluster or pool">All pools</button>' in html(visit(page))
 
 
 @pytest.mark.usefixtures("live")
