@@ -88,7 +88,7 @@ def annotations_of(alert: Alert, notify: NotifyOptions) -> dict[str, str]:
 def _runbook_url(alert: Alert, notify: NotifyOptions) -> str:
     """Return the page of an alert's rule, as deploy/prometheus has it; without docs the findings of the rule."""
     if notify.docs_url:
-        return f"{notify.docs_url}/rules/{alert.rule}.md"
+        return f"{notify.docs_url}/rules/{alert.rule}/"
     asked = urlencode({pages.SEARCH: write_filter("rule", alert.rule)})
     return f"{notify.external_url}/{pages.FINDINGS}?{asked}" if notify.external_url else ""
 

@@ -22,7 +22,7 @@ from tests.sources.prometheus_server import prometheus, wait_for_result
 DEPLOY = ROOT / "deploy"
 FILE = DEPLOY / "prometheus" / "vllm-fleet.rules.yml"
 DOCS = ROOT / "docs" / "alerts.md"
-BASE = "https://github.com/your-org/vllm-fleet-dashboard/blob/main/"
+SITE = "https://your-org.github.io/vllm-fleet-dashboard"
 GROUPS: list[dict[str, Any]] = yaml.safe_load(FILE.read_text())["groups"]
 ALERTS: dict[str, dict[str, Any]] = {rule["alert"]: rule for group in GROUPS for rule in group["rules"]}
 
@@ -91,17 +91,18 @@ def test_an_alert_is_on_metrics_that_exist_and_has_all_texts(name: str, exported
 
 
 def test_the_runbook_of_a_critical_finding_is_the_page_of_its_rule() -> None:
-    path = ALERTS["VLLMFleetCriticalFinding"]["annotations"]["runbook_url"].removeprefix(BASE)
+    link = ALERTS["VLLMFleetCriticalFinding"]["annotations"]["runbook_url"]
 
-    assert [each for each in BY_ID if not (ROOT / path.replace("{{ $labels.rule }}", each)).is_file()] == []
+    assert link == f"{SITE}/rules/{{{{ $labels.rule }}}}/"
+    assert [each for each in BY_ID if not (ROOT / "docs" / "rules" / f"{each}.md").is_file()] == []
 
 
 @pytest.mark.parametrize("name", ALERTS)
 def test_the_runbook_of_another_alert_is_its_section(name: str) -> None:
-    link = ALERTS[name]["annotations"]["runbook_url"].removeprefix(BASE)
+    link = ALERTS[name]["annotations"]["runbook_url"]
 
     assert f"\n## {name}\n" in DOCS.read_text()
-    assert link in {f"docs/alerts.md#{name.lower()}", "docs/rules/{{ $labels.rule }}.md"}
+    assert link in {f"{SITE}/alerts/#{name.lower()}", f"{SITE}/rules/{{{{ $labels.rule }}}}/"}
 
 
 def test_the_resource_for_the_operator_has_the_same_alerts() -> None:

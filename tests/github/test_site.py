@@ -17,6 +17,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from dashboard.rules.catalogue import ALL_RULES
+from tests.deploy.test_alerts import ALERTS
 from tests.docs_pages import DOCUMENTS
 from tests.serving import ROOT
 from tests.tools import site
@@ -102,6 +103,15 @@ def test_every_link_and_anchor_of_the_site_exists(pages: dict[str, Read]) -> Non
 
     assert len(own) > 2000
     assert wrong == []
+
+
+def test_the_runbooks_of_alerts_are_on_the_site(pages: dict[str, Read]) -> None:
+    runbooks = [urlsplit(each["annotations"]["runbook_url"].removeprefix(BASE)) for each in ALERTS.values()]
+    named = [each for each in runbooks if "$labels" not in each.path]
+
+    assert named
+    assert [each for each in named if each.fragment not in pages[each.path].ids] == []
+    assert {each.path for each in runbooks} - {each.path for each in named} == {"rules/{{ $labels.rule }}/"}
 
 
 def test_links_to_files_of_the_repository_name_files_that_exist(pages: dict[str, Read]) -> None:

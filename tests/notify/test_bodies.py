@@ -15,7 +15,7 @@ from dashboard.notify.sending import (
     webhook_body,
 )
 from tests.builders import HOSTILE, NOW
-from tests.deploy.test_alerts import ALERTS, BASE
+from tests.deploy.test_alerts import ALERTS, SITE
 from tests.notify.polls import POLL, WARNING, alerts, poll, problem
 
 URL = "https://fleet.example.com/vllm"
@@ -40,13 +40,12 @@ def test_labels_are_what_does_not_change() -> None:
 
 
 def test_the_runbook_is_the_page_of_the_rule_also_of_a_rule_of_prometheus_and_alerts_have_one_prefix() -> None:
-    docs = BASE.removesuffix("/") + "/docs"
-    linked = annotations_of(firing(), NotifyOptions(external_url=URL, docs_url=docs))["runbook_url"]
+    linked = annotations_of(firing(), NotifyOptions(external_url=URL, docs_url=SITE))["runbook_url"]
 
     assert linked == ALERTS["VLLMFleetCriticalFinding"]["annotations"]["runbook_url"].replace(
         "{{ $labels.rule }}", "RT-01"
     )
-    assert annotations_of(firing(), NotifyOptions(docs_url=docs))["runbook_url"] == linked
+    assert annotations_of(firing(), NotifyOptions(docs_url=SITE))["runbook_url"] == linked
     assert annotations_of(firing(), NOTIFY)["runbook_url"] == f"{URL}/findings?search=rule%3ART-01"
     assert labels_of(firing())["alertname"].startswith("VLLMFleet")
 
