@@ -12,6 +12,7 @@ from dashboard.errors import UnreadableError
 from dashboard.fleet import State
 from dashboard.fleet.formatting import HIDDEN
 from dashboard.sources.polling.probes import PROBES
+from dashboard.vllm import control
 from dashboard.vllm.reading import EXCERPT_LIMIT, RAW_LIMIT, SENTENCE_LIMIT, Reading, excerpt, read
 from dashboard.vllm.replies import READERS
 from tests.captured import (
@@ -55,7 +56,7 @@ def read_or_refused(path: str, body: bytes) -> Reading | None:
 
 
 def test_every_probe_has_a_reader() -> None:
-    assert {path.partition("?")[0] for path in JSON_PATHS} == set(READERS)
+    assert {*(path.partition("?")[0] for path in JSON_PATHS), *control.PATHS} == set(READERS)
 
 
 @pytest.mark.parametrize("path", PATHS)
