@@ -44,6 +44,7 @@ from dashboard.rules.catalogue import ALL_RULES
 from dashboard.rules.engine import inspect_fleet
 from dashboard.rules.findings import Finding, FindingLives, Inspection
 from dashboard.rules.policy import FleetData, Policy, add_unconfirmed
+from dashboard.rules.registry import Rule
 from dashboard.rules.subject import NO
 from dashboard.vllm.replica import read_document, read_replica, with_same_process
 
@@ -239,7 +240,7 @@ def read_fleet(
     return replace(fleet, traffic=traffic, counted=counted)
 
 
-def assemble(read: Fleet, at: datetime, *, before: Fleet | None = None) -> Fleet:
+def assemble(read: Fleet, at: datetime, *, before: Fleet | None = None, rules: Sequence[Rule] = ALL_RULES) -> Fleet:
     """Return a fleet with all that follows from its replicas, documents and options: pools, verdicts, findings.
 
     `at` is the time of its data. What the fleet `before` derived from equal input is reused: the result is the same
@@ -276,7 +277,7 @@ def assemble(read: Fleet, at: datetime, *, before: Fleet | None = None) -> Fleet
     )
     if is_same and fleet.letters == known.letters and _has_same_findings(fleet, known):
         return replace(fleet, inspection=known.inspection, transfers=known.transfers)
-    return inspected(fleet, at, before=before)
+    return inspected(fleet, at, before=before, rules=rules)
 
 
 def by_pool(replicas: Iterable[Replica]) -> Mapping[str, list[Replica]]:
@@ -306,8 +307,14 @@ def _has_same_findings(fleet: Fleet, before: Fleet) -> bool:
     return same_day and all(attrgetter(name)(before) == attrgetter(name)(fleet) for name in names)
 
 
-def inspected(fleet: Fleet, at: datetime, today: date | None = None, before: Fleet | None = None) -> Fleet:
-    """Return the fleet with the findings of all rules, and with the verdicts on KV transfer, which depend on them.
+def inspected(
+    fleet: Fleet,
+    at: datetime,
+    today: date | None = None,
+    before: Fleet | None = None,
+    rules: Sequence[Rule] = ALL_RULES,
+) -> Fleet:
+    """Return the fleet with the findings of the rules, and with the verdicts on KV transfer, which depend on them.
 
     `at` decides whether a rollout is still in progress, `today` which suppressions are expired: by default the day of
     `at`. Findings of the fleet that are unconfirmed stay. What the fleet `before` found in equal pools is reused: the
@@ -315,9 +322,9 @@ def inspected(fleet: Fleet, at: datetime, today: date | None = None, before: Fle
     """
     policies = [replace(each.policy, suppressions=()) for each in (fleet, before) if each is not None]
     known = before.inspection.evaluated if before is not None and policies[0] == policies[1] else {}
-    inspection = inspect_fleet(ALL_RULES, fleet, at, today, known)
+    inspection = inspect_fleet(rules, fleet, at, today, known)
     transfers = _transfers(fleet, inspection, before)
-    inspection = add_unconfirmed(inspection, fleet.inspection.unconfirmed, fleet, ALL_RULES, today or at.date())
+    inspection = add_unconfirmed(inspection, fleet.inspection.unconfirmed, fleet, rules, today or at.date())
     return replace(fleet, inspection=inspection, transfers=transfers, plan=None)
 
 

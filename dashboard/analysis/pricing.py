@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet, by_pool
 from dashboard.analysis.causes import Fix
+from dashboard.analysis.parts import with_local_rules
 from dashboard.analysis.patch import ChangeGroup, patch_of
-from dashboard.analysis.whatif import change_of_tokens, known_effect, restarted_fleet
+from dashboard.analysis.whatif import change_of_tokens, concerns_other_pools, known_effect, restarted_fleet
 from dashboard.analysis.whatif.after import (
     VERSION,
     PoolRestart,
@@ -23,7 +24,7 @@ from dashboard.fleet import Document, Replica, Setting, SettingChange, SettingVa
 from dashboard.fleet.grouping import grouped
 from dashboard.rules.apply_method import apply_methods
 from dashboard.rules.capacity.graphs import are_derived_sizes
-from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.catalogue import ALL_RULES, BY_ID, LOCAL_RULES
 from dashboard.rules.findings import Finding
 from dashboard.rules.registry import Scope
 
@@ -126,14 +127,16 @@ def fix_of(fleet: Fleet, change: PlannedChange, effect: Prediction) -> Fix:
 def predictions(fleet: Fleet, changes: Sequence[PlannedChange]) -> list[Prediction]:
     """Return the effect of each change.
 
-    Of parts of the fleet that are equal and change equally, one is evaluated: what ends there, ends in the others.
+    Of parts of the fleet that are equal and change equally, one is evaluated: what ends there, ends in the others. The
+    rest of the fleet is left out unless the change concerns it.
     Changes of different parts are evaluated together. One that brings new findings, or ends some that are in several
     parts, is evaluated once more, whole and alone.
     """
     found: dict[int, Prediction] = {}
     for batch in _batches(changes):
         together = [own for number, pools in batch for pool, own in changes[number].restarts.items() if pool in pools]
-        effect = _evaluated(fleet, together, {each for number, _ in batch for each in changes[number].proposing})
+        proposing = {each for number, _ in batch for each in changes[number].proposing}
+        effect = _evaluated(fleet, together, proposing, {pool for _, pools in batch for pool in pools})
         for number, pools in batch:
             change = changes[number]
             ended, new, unknown = ([each for each in side if pools.issuperset(each.pools)] for side in effect.findings)
@@ -141,7 +144,8 @@ def predictions(fleet: Fleet, changes: Sequence[PlannedChange]) -> list[Predicti
             mine = Prediction(ended, new, unknown, gained)
             spanning = (each for side in effect.findings for each in side if not pools.issuperset(each.pools))
             if mine.new or any(not pools.isdisjoint(each.pools) for each in spanning):
-                found[number] = _evaluated(fleet, change.restarts.values(), change.proposing)
+                every = {pool for parts in change.alike for part in parts for pool in part.pools}
+                found[number] = _evaluated(fleet, change.restarts.values(), change.proposing, every)
             else:
                 found[number] = _in_others(mine, change.alike, pools)
     return [found[number] for number in range(len(changes))]
@@ -187,12 +191,16 @@ def _shape(restart: PoolRestart | None) -> object:
     return tuple(sorted(numbers.items()))
 
 
-def _evaluated(fleet: Fleet, restarts: Iterable[PoolRestart], proposing: Collection[str]) -> Prediction:
+def _evaluated(
+    fleet: Fleet, restarts: Iterable[PoolRestart], proposing: Collection[str], pools: Collection[str]
+) -> Prediction:
     every = list(restarts)
-    after = restarted_fleet(fleet, every)
+    is_local = not concerns_other_pools(fleet, every)
+    before, rules = (with_local_rules(fleet, pools), LOCAL_RULES) if is_local else (fleet, ALL_RULES)
+    after = restarted_fleet(before, every, rules)
     ids = {each.id for restart in every for each in restart.restarting}
     gained = Counter({each: _gained(fleet, after, each) for restart in every if (each := restart.restarting[0].pool)})
-    return Prediction(*known_effect(fleet, after, ids, proposing), gained)
+    return Prediction(*known_effect(before, after, ids, proposing), gained)
 
 
 def _gained(fleet: Fleet, after: Fleet, pool: str) -> int:

@@ -111,6 +111,8 @@ _PREFIXES = tuple(FAMILIES)
 _SIMPLE = (_SimpleRule(**row).as_rule() for row in rows().values() if "compare" in row)
 ALL_RULES = tuple(sorted([*_SIMPLE, *_CODED], key=lambda rule: (_PREFIXES.index(rule.id[:2]), rule.id)))
 BY_ID = {rule.id: rule for rule in ALL_RULES}
+# Those that read one pool, or the two of a pair, and no traffic: what else the fleet has is the same to them.
+LOCAL_RULES = tuple(rule for rule in ALL_RULES if rule.scope in (Scope.POOL, Scope.PAIR))
 
 
 def places(finding: Finding) -> tuple[str, ...]:

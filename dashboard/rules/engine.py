@@ -123,7 +123,7 @@ def _run(
 
     def run(scope: Scope, same_scope: Sequence[Subject]) -> None:
         own = [rule for rule in rules if rule.scope is scope]
-        for each in same_scope:
+        for each in same_scope if own else ():
             evaluated[scope, each.name] = _run_on(each, own, fleet, before.get((scope, each.name)))
 
     for scope, same_scope in by_scope.items():

@@ -183,8 +183,11 @@ def _without_explained(
     for finding in active:
         left: Finding | None = finding
         explaining = set(finding.explained_by)
-        not_covered = {key for each in active if each.rule in explaining for key in each.replicas}
         causes = [each for each in suppressed if each.rule in explaining and each.suppression is not None]
+        if not causes:
+            kept.append(finding)
+            continue
+        not_covered = {key for each in active if each.rule in explaining for key in each.replicas}
         for cause in sorted(causes, key=lambda each: each.suppression.until if each.suppression else date.max):
             if left is None:
                 break

@@ -341,6 +341,10 @@ class FleetSubject:
         return len(self.all_replicas) - sum(len(each.members) for each in self.subjects)
 
     @cached_property
+    def by_id(self) -> Mapping[str, Replica]:
+        return {each.id: each for each in self.all_replicas}
+
+    @cached_property
     def contexts(self) -> frozenset[ImpactContext]:
         return frozenset({ImpactContext.MODEL}).union(*(each.contexts for each in self.subjects))
 

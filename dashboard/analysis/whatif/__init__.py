@@ -3,22 +3,48 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import starmap
 
 from dashboard.analysis.assembly import Fleet, assemble
 from dashboard.analysis.changes.comparison import ENGINES, RAN, finding_changes
-from dashboard.analysis.whatif.after import PoolRestart, RankForecast, engines_after, forecast_ranks, replica_after
+from dashboard.analysis.whatif.after import (
+    SERVED_NAMES,
+    PoolRestart,
+    RankForecast,
+    engines_after,
+    forecast_ranks,
+    replica_after,
+)
 from dashboard.compare.encoding import lookup_value
-from dashboard.fleet import Document, Engine, Replica
+from dashboard.fleet import Document, Engine, Replica, Setting, State
 from dashboard.fleet.history import RecentEvents, SeenRollout
-from dashboard.rules.catalogue import BY_ID
+from dashboard.rules.catalogue import ALL_RULES, BY_ID
+from dashboard.rules.connector_options import connectors, native
+from dashboard.rules.disaggregation.roles import model_names
 from dashboard.rules.findings import Finding
+from dashboard.rules.identity.addresses import DP_SIZE, LOCAL_SIZE
+from dashboard.rules.registry import Rule
+from dashboard.rules.stores.connectors import MOONCAKE
 from dashboard.rules.subject import FINGERPRINT
+from dashboard.vllm.replica import ENCODER_ROLE
 
 ADAPTERS = "adapters"
 # Prefixes of evidence paths: what a running engine measured or loaded is lost with its process.
 MEASURED = (ENGINES, "kv_cache_groups", ADAPTERS)
 # Evidence that a restart does not change.
 STAYING = ("devices", "replicas.")
+# Beginnings of settings that decide which pools are a pair, and that rules on the whole fleet read. Of Mooncake's store
+# and of encoders they read more.
+SPANNING = (
+    "kv_transfer_config",
+    "ec_transfer_config",
+    "kv_events_config",
+    "parallel_config.data_parallel",
+    "env.VLLM_NIXL_SIDE_CHANNEL",
+    "env.VLLM_P2P_SIDE_CHANNEL",
+    "instance_id",
+)
+ONE_RANK = {(DP_SIZE, "1"), (LOCAL_SIZE, "1")}  # the same as nothing
 ROUTE = "/"  # prefix of a route that answered: follows from settings, where these are reported
 
 
@@ -35,8 +61,8 @@ def change_of_tokens(forecasts: Mapping[str, Iterable[RankForecast]], before: Fl
     return least, most
 
 
-def restarted_fleet(fleet: Fleet, restarts: Iterable[PoolRestart]) -> Fleet:
-    """Return the fleet after restarts in some pools."""
+def restarted_fleet(fleet: Fleet, restarts: Iterable[PoolRestart], rules: Sequence[Rule] = ALL_RULES) -> Fleet:
+    """Return the fleet after restarts in some pools, with what these rules find."""
     restarted: dict[str, Replica] = {}
     engines: dict[object, tuple[Engine, ...]] = {}  # equal ones are one object: what follows from it is found once
     known = dict(fleet.documents)
@@ -67,7 +93,46 @@ def restarted_fleet(fleet: Fleet, restarts: Iterable[PoolRestart]) -> Fleet:
         letters=fleet.letters,
         inspection=fleet.inspection,  # what it cannot see stays
     )
-    return assemble(after, fleet.polled_at, before=fleet)
+    return assemble(after, fleet.polled_at, before=fleet, rules=rules)
+
+
+def concerns_other_pools(fleet: Fleet, restarts: Iterable[PoolRestart]) -> bool:
+    """Return whether restarts can change what is found on other pools, or on several together."""
+    own: set[tuple[str, str]] = set()  # models of their pools
+    for restart in restarts:
+        known = {**fleet.documents, **{each.id: each for each in restart.documents.values()}}
+        both = {(str(each.document), restart.documents[each.id].id) for each in restart.restarting}
+        both |= {(each.document, each.document) for each in restart.staying if each.document}
+        sides = [(known[then].settings, known[now].settings) for then, now in both]
+        paths = {change.path for changes in restart.changes.values() for change in changes}
+        if SERVED_NAMES in paths or any(each.startswith(SPANNING) for each in paths) or any(starmap(_spans, sides)):
+            return True
+        if any(_spanning(then) != _spanning(now) for then, now in sides):  # roles may be unknown afterwards
+            own |= _models_of(fleet, {str(restart.restarting[0].pool)})
+    apart = {name for name, domain in fleet.inspection.domains.items() if domain.disaggregated}
+    return bool(own) and not own.isdisjoint(_models_of(fleet, apart))
+
+
+def _models_of(fleet: Fleet, pools: Collection[str]) -> set[tuple[str, str]]:
+    found = (
+        model_names(each, map(fleet.by_id.__getitem__, each.replicas)) for each in fleet.pools if each.name in pools
+    )
+    return set().union(*found)
+
+
+def _spanning(settings: Mapping[str, Setting]) -> Mapping[str, Setting]:
+    return {path: each for path, each in settings.items() if path.startswith(SPANNING)}
+
+
+def _spans(then: Mapping[str, Setting], now: Mapping[str, Setting]) -> bool:
+    """Return whether a value changes that rules on the whole fleet read, or a replica has what they read more of."""
+    if native(then, ENCODER_ROLE) is not None or any(each.name == MOONCAKE for each in connectors(then)):
+        return True
+    used = [
+        {(path, each.value) for path, each in _spanning(side).items() if each.state is State.REPORTED} - ONE_RANK
+        for side in (then, now)
+    ]
+    return used[0] != used[1]
 
 
 def _recent(fleet: Fleet, restarted: Iterable[Replica], after: Iterable[Replica]) -> RecentEvents:

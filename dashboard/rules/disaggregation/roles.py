@@ -1,14 +1,14 @@
 """PD-10, PD-17 and PD-19: how the pools that serve one model together work with each other."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from dashboard.compare.encoding import lookup_value
 from dashboard.compare.holders import Holders, group_by_value
-from dashboard.fleet import Replica, Role, Setting, State
+from dashboard.fleet import Pool, Replica, Role, Setting, State
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Text, value
 from dashboard.rules.connector_options import ROLE, connectors, native
@@ -78,7 +78,7 @@ def partners(fleet: FleetSubject) -> list[list[PoolSubject]]:
     """Group the disaggregated pools of a cluster by model: same name without the role, or a common served name."""
     groups: list[tuple[set[tuple[str, str]], list[PoolSubject]]] = []
     for subject in (each for each in fleet.subjects if each.domain.disaggregated):
-        names, members = _model_names(subject), [subject]
+        names, members = model_names(subject.pool, subject.all_replicas), [subject]
         others = []
         for known, pools in groups:
             if known & names:
@@ -89,11 +89,11 @@ def partners(fleet: FleetSubject) -> list[list[PoolSubject]]:
     return [members for _, members in groups]
 
 
-def _model_names(subject: PoolSubject) -> set[tuple[str, str]]:
+def model_names(pool: Pool, replicas: Iterable[Replica]) -> set[tuple[str, str]]:
     """Return the cluster and name of a pool's model: the pool's own name without its role, and the served ones."""
-    stem = subject.name.removesuffix("/prefill").removesuffix("/decode").removesuffix("/encoder")
-    names = {stem} | {name for replica in subject.all_replicas for name in replica.served_model_names}
-    return {(subject.pool.cluster, name) for name in names}
+    stem = pool.name.removesuffix("/prefill").removesuffix("/decode").removesuffix("/encoder")
+    names = {stem}.union(*{replica.served_model_names for replica in replicas})
+    return {(pool.cluster, name) for name in names}
 
 
 @rule("PD-10", needs=(ROLE,), scope=Scope.FLEET, least=1)
@@ -165,8 +165,9 @@ def _of_one_model(fleet: FleetSubject, pools: Sequence[PoolSubject]) -> list[Poo
     """Return the pools without a role that serve a model with prefill or decode replicas."""
     if all(str(pool.pool.role) not in LABELLED for pool in pools):
         return []
-    names = set().union(*map(_model_names, pools))
-    return [each for each in fleet.subjects if each.pool.role is Role.BOTH and names & _model_names(each)]
+    names = set().union(*(model_names(each.pool, each.all_replicas) for each in pools))
+    both = (each for each in fleet.subjects if each.pool.role is Role.BOTH)
+    return [each for each in both if names & model_names(each.pool, each.all_replicas)]
 
 
 def _without_role(pool: PoolSubject) -> list[str]:

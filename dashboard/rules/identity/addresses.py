@@ -159,5 +159,5 @@ def processes(replicas: Iterable[str], fleet: FleetSubject) -> tuple[str, ...]:
     wanted = set(replicas)
     if len(wanted) <= 1:
         return tuple(wanted)
-    same = {each.id: each.same_process for each in fleet.all_replicas if each.id in wanted}
+    same = {key: fleet.by_id[key].same_process for key in wanted}
     return tuple(sorted(each for each, others in same.items() if not any(it < each and it in wanted for it in others)))
