@@ -8,7 +8,8 @@ of others. What is equal to the last read stays the same object.
 import marshal
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -17,9 +18,9 @@ from pydantic_core import to_json
 from dashboard.analysis.assembly import Fleet
 from dashboard.documents.fleet import SCHEMA_VERSION
 from dashboard.documents.models import LISTS, MAJOR, readers_of_reports
-from dashboard.documents.secrets import clean_replica, clean_settings
+from dashboard.documents.secrets import clean_replica, clean_settings, clean_text
 from dashboard.errors import UnreadableError
-from dashboard.fleet import CLUSTER, Document, Replica, Role
+from dashboard.fleet import CLUSTER, Document, Replica, Role, Setting, Source, State
 from dashboard.fleet.formatting import end_cut
 from dashboard.fleet.history import Sighting, Sightings
 from dashboard.fleet.replies import CLUSTER_MARK
@@ -28,14 +29,16 @@ from dashboard.vllm.canonical import RecentResults
 from dashboard.vllm.merging import document_id, version_of
 from dashboard.vllm.reading import MIB, parse_json
 from dashboard.vllm.replica import ROLES, pool_key, with_same_process
-from vllm_fleet_provider.shared.redaction import redact
-from vllm_fleet_provider.shared.types import EARLIEST
+from vllm_fleet_provider.shared.redaction import redact, redact_known
+from vllm_fleet_provider.shared.types import EARLIEST, LATEST
 
 # Of one dashboard. 500 replicas of the simulated fleet have 4 MB and 0.4 million nodes.
 MOST_BYTES, MOST_NODES, MOST_REPLICAS, MOST_DOCUMENTS = 64 * MIB, 5_000_000, 5_000, 1_000
+MOST_POOLS = 500  # each costs a poll 10 ms, however few replicas it has
 PART_BYTES = MIB  # of a replica or a document, as the answers that they are made of
 LONGEST_ID, LONGEST_LABEL, MOST_LABELS = 2048, 1000, 100
 LONGEST = 200  # characters of what a sentence quotes
+OF_ANOTHER = "is reported by another dashboard; list that one in dashboards of this fleet.yaml"
 # What changes at each poll, or is derived again here.
 VOLATILE = ("observed_at", "probes", "traffic", "first_seen", "since", "absent_at", "cohort", "same_process")
 
@@ -69,14 +72,34 @@ def with_reported(read: Fleet, reported: Iterable[ReportedFleet]) -> Fleet:
     documents, traffic, read_at = dict(read.documents), dict(read.traffic), dict(read.scraped_at)
     for key, (replica, owner) in found.items():
         if owner is not None:
-            if replica.document is not None:
-                documents.setdefault(replica.document, owner.documents[replica.document])
+            found[key] = _adopted(documents, replica, owner), owner
             if key in owner.traffic:
                 traffic[key] = owner.traffic[key]
             if key in owner.read_at:
                 read_at[key] = owner.read_at[key]
     replicas = tuple(replica for replica, _ in found.values())
     return replace(read, replicas=replicas, documents=documents, traffic=traffic, scraped_at=read_at)
+
+
+def _adopted(documents: dict[str, Document], replica: Replica, owner: ReportedFleet) -> Replica:
+    """Return a replica whose document is among those of a fleet.
+
+    The id of a document is short: who computes for hours has settings with that of others. They get another one.
+    """
+    if replica.document is None:
+        return replica
+    own = owner.documents[replica.document]
+    other = documents.setdefault(own.id, own).settings
+    if other == own.settings or _contents(other) == _contents(own.settings):
+        return replica
+    salt = Setting(to_json(replica.labels[CLUSTER]).decode(), State.REPORTED, Source.MODELS)
+    key = document_id({**own.settings, CLUSTER: salt})
+    documents[key] = replace(own, id=key)
+    return replace(replica, document=key)
+
+
+def _contents(settings: Mapping[str, Setting]) -> dict[str, tuple[str, str]]:
+    return {path: (each.value, each.state) for path, each in settings.items()}
 
 
 def with_first_seen(sightings: Sightings, reported: Iterable[ReportedFleet]) -> Sightings:
@@ -127,11 +150,11 @@ class ReportReader:
         first_seen: dict[str, datetime] = {}
         self._unread = set()
         for row in rows:
-            key = row.get("replica")
-            if not isinstance(key, str) or not key or len(key) > LONGEST_ID:
-                self.refused.append("a replica has no id")
+            key: Any = row.get("replica")
+            if fault := _fault_of_id(key):
+                self.refused.append(fault)
                 continue
-            own, times = f"{self._prefix}{key}", [_moment(row.get(name)) for name in ("observed_at", "first_seen")]
+            own, times = self._own(key), [_moment(row.get(name)) for name in ("observed_at", "first_seen")]
             try:
                 known[own] = self._read_replica(own, row, [each.get(key) for each in parts], documents)
             except (ValidationError, UnreadableError, ValueError, ArithmeticError) as error:
@@ -144,6 +167,7 @@ class ReportReader:
                 read_at[own] = times[0].timestamp()
             if times[1] is not None:
                 first_seen[own] = times[1]
+        self._limit_pools(known)
         replicas = with_same_process([each.replica for each in known.values()])
         for each in replicas:
             if known[each.id].replica is not each:
@@ -165,6 +189,7 @@ class ReportReader:
         """
         since, latest = now.timestamp() - seconds, now.timestamp()
         read_at = {key: min(at, latest) for key, at in self._read.read_at.items()}  # a clock that is ahead is now
+        first_seen = {key: min(at, now) for key, at in self._read.first_seen.items()}
         changed = False
         for key, each in self._known.items():
             fresh = each.fresh and read_at.get(key, 0.0) >= since
@@ -174,7 +199,19 @@ class ReportReader:
                 changed = True
         if changed:
             self._read = self._read._replace(replicas=tuple(each.replica for each in self._known.values()))
-        return self._read._replace(read_at=read_at)
+        return self._read._replace(read_at=read_at, first_seen=first_seen)
+
+    def _limit_pools(self, known: dict[str, _Known]) -> None:
+        """Leave out the replicas of pools beyond the most."""
+        kept = {*islice(dict.fromkeys(each.replica.pool for each in known.values()), MOST_POOLS)}
+        for own in [own for own, each in known.items() if each.replica.pool not in kept]:
+            del known[own]
+            shown = end_cut(own.removeprefix(self._prefix), LONGEST)
+            self.refused.append(f"replica {shown}: more than {MOST_POOLS:,} pools are reported")
+
+    def _own(self, key: str) -> str:
+        """Return the id of a replica here."""
+        return f"{self._prefix}{clean_text(key)}"
 
     def _read_replica(
         self, own: str, row: dict[str, Any], parts: list[list[Any] | None], documents: Mapping[str, Document]
@@ -190,7 +227,7 @@ class ReportReader:
         if known is not None and known.content == content:
             return known
         clean = clean_replica(row) | {"observed_at": observed_at, "probes": [], "same_process": []}
-        written = {"replicas": [clean], **{name: redact(each or []) for name, each in zip(LISTS, parts, strict=True)}}
+        written = {"replicas": [clean], **{name: _clean(each or []) for name, each in zip(LISTS, parts, strict=True)}}
         found = readers_of_reports()["replica"].validate_json(to_json(written), strict=True)
         (read,) = found["replicas"]
         labels = {**read.labels, **self._labels}
@@ -215,7 +252,7 @@ class ReportReader:
             pool=None if read.pool is None else pool_key(labels, read.served_model_names, role),
             role=role,
             document=document and document.id,
-            same_digest_as=read.same_digest_as and f"{self._prefix}{read.same_digest_as}",
+            same_digest_as=read.same_digest_as and self._own(read.same_digest_as),
             set_arguments=_share(read.set_arguments),
             target_stale=False,
             **{part: _share(each) for part, each in rows.items()},
@@ -245,7 +282,7 @@ class ReportReader:
         read: dict[tuple[str, int], tuple[int, Traffic]] = {}
         changed: list[tuple[tuple[str, int], int, dict[str, Any]]] = []
         for row in _objects(found):
-            key, rank = f"{self._prefix}{row.get('replica')}", row.get("dp_rank")
+            key, rank = self._own(str(row.get("replica"))[: LONGEST_ID + 1]), row.get("dp_rank")
             if key not in self._known or type(rank) is not int or (key, rank) in read:
                 continue
             content, known = hash(marshal.dumps(row, 2)), self._traffic.get((key, rank))  # bounded by its types
@@ -255,12 +292,13 @@ class ReportReader:
                 changed.append(((key, rank), content, row))
         reader = readers_of_reports()["traffic"]
         try:
-            new = reader.validate_json(to_json([row for _, _, row in changed]), strict=True)
+            rows = [_clean(row) if row.get("refused") else row for _, _, row in changed]  # else it has no text
+            new = reader.validate_json(to_json(rows), strict=True)
             read |= {place: (content, own.traffic) for (place, content, _), (_, own) in zip(changed, new, strict=True)}
         except ValidationError:  # of one engine: the others are read one by one
             for place, content, row in changed:
                 try:
-                    ((_, own),) = reader.validate_json(to_json([redact(row)]), strict=True)
+                    ((_, own),) = reader.validate_json(to_json([_clean(row)]), strict=True)
                     read[place] = content, own.traffic
                 except ValidationError as error:
                     self.refused.append(f"traffic of {end_cut(str(row.get('replica')), LONGEST)}: {_reason(error)}")
@@ -269,6 +307,18 @@ class ReportReader:
         for (key, rank), (_, own) in read.items():
             traffic.setdefault(key, {})[rank] = own
         return traffic
+
+
+def _fault_of_id(key: Any) -> str | None:
+    if not isinstance(key, str) or not key or len(key) > LONGEST_ID:
+        return "a replica has no id"
+    if CLUSTER_MARK in key.partition("://")[0]:  # else the ids of two hubs that list each other would never end
+        return f"replica {end_cut(key, LONGEST)}: {OF_ANOTHER}"
+    return None
+
+
+def _clean(part: Any) -> Any:
+    return redact_known(redact(part))
 
 
 def _hash(part: Any) -> int:
@@ -307,7 +357,7 @@ def _moment(value: Any) -> datetime | None:
         at = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
         return None
-    return at if at is not None and at.tzinfo is not None and at >= EARLIEST else None
+    return at.astimezone(UTC) if at is not None and at.tzinfo is not None and EARLIEST <= at <= LATEST else None
 
 
 def _objects(found: Any) -> Iterable[dict[str, Any]]:

@@ -3,6 +3,7 @@
 One that fails keeps its last replicas, marked stale. Of a dashboard only its URL in fleet.yaml is contacted.
 """
 
+import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -17,6 +18,8 @@ from dashboard.sources.http.credentials import ApiKey, find
 from dashboard.sources.http.failures import endpoint_of
 from dashboard.sources.source import Listing
 from vllm_fleet_provider.shared.redaction import redact_keys, redact_prose
+
+log = logging.getLogger(__name__)
 
 NO_KEY = ApiKey(missing="none is given; set token_env or token_file of this dashboards entry in fleet.yaml")
 PATH, QUERY = "/api/v1/fleet", "?full=true"
@@ -89,4 +92,7 @@ class Dashboard:
                 self._reader.read(answer.body)
         except UnreadableError as error:
             raise UnreadableError(error.kind, f"{self._endpoint.where} {error.detail}") from None
+        except Exception as error:  # its replicas must not stay as they were, without a mark
+            log.exception("the document of a dashboard was not read")
+            raise UnreadableError("internal", f"internal error {type(error).__name__}") from None
         self._etag = answer.etag

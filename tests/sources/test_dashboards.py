@@ -287,7 +287,6 @@ def test_a_dashboard_names_nothing_of_another_cluster(server: HostileServer) -> 
     liar["documents"][key]["cache_config.block_size"]["value"] = 4096
     for each in liar["replicas"]:
         each["labels"] = {"cluster": "eu", "pool": "eu/chat", "name": "eu-1"}
-        each["replica"] = f"eu+{each['replica']}"
     for each in (*honest["replicas"], *liar["replicas"]):
         each["identity"]["instance_id"] = {"value": "the-same", "state": "reported", "source": "server_info"}
     serve(server, honest, base="/eu")
