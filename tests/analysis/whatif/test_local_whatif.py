@@ -118,8 +118,10 @@ def wanted_of(data: st.DataObject, found: Fleet) -> dict[str, Wanted]:
     changes = st.dictionaries(st.sampled_from(paths), st.integers(0, 9), min_size=1, max_size=3)
     drawn = data.draw(st.dictionaries(st.sampled_from([each.id for each in found.replicas]), changes, min_size=1))
     wanted: dict[str, Wanted] = {}
-    for key, own in drawn.items():
-        new: dict[str, SettingValue] = {path: values[path][number % len(values[path])] for path, number in own.items()}
+    for key, numbers in drawn.items():
+        new: dict[str, SettingValue] = {
+            path: values[path][number % len(values[path])] for path, number in numbers.items()
+        }
         wanted.setdefault(str(found.by_id[key].pool), {})[key] = new
     return wanted
 
