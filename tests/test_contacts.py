@@ -17,9 +17,14 @@ import pytest
 import yaml
 
 from dashboard.demo import default_fleet, in_thread, targets
+from dashboard.vllm import control
 from tests.browser import at_rest, chromium, tab
 from tests.serving import ROOT, dashboard_on
+from tests.sources.grpc_server import RUST, GrpcServer
+from tests.sources.grpc_server import recorded as recorded_answers
 from tests.sources.kubernetes_api import write_kubeconfig
+from tests.sources.polling.hostile import HostileServer
+from tests.sources.polling.test_grpc_probes import serve
 
 # Python's audit hooks see each of them, in every library.
 RECORDER = """
@@ -35,7 +40,8 @@ def record(event, arguments):
     else:
         return
     with open(os.environ["CONTACTS"], "a") as file:
-        file.write(json.dumps([event, address[0] if isinstance(address, (tuple, list)) else str(address)]) + "\\n")
+        parts = address[:2] if isinstance(address, (tuple, list)) else (str(address), None)
+        file.write(json.dumps([event, *parts]) + "\\n")
 
 sys.addaudithook(record)
 """
@@ -67,7 +73,13 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def records(recorded: Path) -> list[tuple[str, str]]:
-    return [(event, what) for event, what in map(json.loads, recorded.read_text().splitlines())]
+    return [(event, what) for event, what, _ in map(json.loads, recorded.read_text().splitlines())]
+
+
+def ports(recorded: Path) -> set[str]:
+    """Return the ports that were connected to."""
+    lines = map(json.loads, recorded.read_text().splitlines())
+    return {str(port) for event, _, port in lines if event == "socket.connect"}
 
 
 def hosts(recorded: Path) -> set[str]:
@@ -133,6 +145,30 @@ def test_a_program_of_a_kubeconfig_is_started_only_where_fleet_yaml_allows_it(
 
     assert b"get-token" in done.stdout + done.stderr
     assert set(programs(recorded)) == ({str(program)} if allowed else set())
+
+
+@pytest.mark.parametrize("has_port", [False, True])
+def test_only_four_methods_are_called_over_grpc_and_only_with_the_option(
+    tmp_path: Path, recorded: Path, *, has_port: bool
+) -> None:
+    with HostileServer() as server, GrpcServer(recorded_answers()) as called:
+        target = serve(server, "chat-1", RUST)
+        options = {"targets": [target.id], **({"poll": {"grpc_port": called.port}} if has_port else {})}
+        (tmp_path / "fleet.yaml").write_text(yaml.safe_dump(options))
+        done = subprocess.run(
+            [sys.executable, "-m", "dashboard", "poll", "--config", "fleet.yaml"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        listening = {str(called.port), target.id.partition("/chat-1")[0].rpartition(":")[2]}
+
+    assert "chat-1" in done.stdout, done.stderr
+    assert called.paths == (list(control.PATHS) if has_port else [])
+    assert hosts(recorded) == {"127.0.0.1"}
+    assert ports(recorded) == (listening if has_port else listening - {str(called.port)})
+    assert programs(recorded) == []
 
 
 @pytest.mark.browser

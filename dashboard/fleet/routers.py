@@ -64,9 +64,12 @@ class RouterConfig:
     facts: tuple[RouterFact, ...] = ()
     failures: tuple[str, ...] = ()
 
+    def serves(self, pool: str) -> bool:
+        return any(pool == each or fnmatchcase(pool, each) for each in self.pools)
+
 
 def facts_of_pool(routers: Iterable[RouterConfig], pool: str) -> Iterator[RouterFact]:
     """Yield the facts of the routers of a pool, in the order of the options."""
     for router in routers:
-        if any(pool == each or fnmatchcase(pool, each) for each in router.pools):
+        if router.serves(pool):
             yield from router.facts

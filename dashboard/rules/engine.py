@@ -117,7 +117,7 @@ def _run(
     by_scope: Mapping[Scope, Sequence[Subject]] = {
         Scope.POOL: subjects,
         Scope.PAIR: list(_pairs(subjects)),
-        Scope.FLEET: [FleetSubject(tuple(subjects), everything)],
+        Scope.FLEET: [FleetSubject(tuple(subjects), everything, routers=fleet.routers)],
     }
     evaluated: dict[SubjectKey, Evaluation] = {}
 

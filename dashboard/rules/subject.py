@@ -22,6 +22,7 @@ from dashboard.compare.prefix import CACHING_PATH
 from dashboard.fleet import Baseline, Document, Engine, KVCacheGroup, Pool, Replica, Setting, SettingValue, State
 from dashboard.fleet.grouping import grouped
 from dashboard.fleet.history import NOTHING_COUNTED, NOTHING_RECENT, RecentEvents, Rollout, Symptom, TrafficCoverage
+from dashboard.fleet.routers import RouterConfig
 from dashboard.rules.connector_options import Connector, connectors, native
 from dashboard.rules.domain import EVENTS, NO_PUBLISHER, PUBLISHER, Domain, ImpactContext
 from dashboard.rules.findings import Evidence, Finding
@@ -330,11 +331,12 @@ class FleetSubject:
     name: str = "fleet"
     pools: tuple[str, ...] = ()
     reads: dict[tuple[str, Hashable], Any] = field(default_factory=dict)
+    routers: tuple[RouterConfig, ...] = ()
 
     @property
     def inputs(self) -> tuple[object, ...]:
-        """Return what rules use of the pools besides their replicas."""
-        return tuple(each.inputs for each in self.subjects)
+        """Return what rules use of the fleet besides its replicas."""
+        return (self.routers, *(each.inputs for each in self.subjects))
 
     @property
     def unread(self) -> int:

@@ -1,5 +1,7 @@
 """Laws of all rules, on fleets composed of the cases of every rule."""
 
+import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.rules.behaviour.development_mode import PLUGINS
-from dashboard.rules.catalogue import ALL_RULES
+from dashboard.rules.catalogue import ALL_RULES, BY_ID
 from dashboard.rules.findings import Finding, Inspection, OutcomeKind
 from tests import builders
-from tests.rules.case import Case, built, cases, cases_of, inspected
+from tests.rules.case import Case, built, cases, cases_of, inspected, main_outcome
 from tests.rules.remedies import applied, remedies
 
 ENTRIES = [entry for case in cases() for entry in case.fleet]
@@ -82,6 +84,28 @@ def test_a_stale_replica_is_evaluated_only_where_its_pool_has_no_fresh_one(fleet
     routes = {replica for each in found if each.rule == "CO-14" for replica in each.replicas}
 
     assert not {each.id for each in replicas if each.id in stale & routes and each.pool in read}
+
+
+@given(st.sampled_from(cases_of("RT-25")), st.permutations(("east", "west", "north")))
+def test_names_and_order_of_clusters_change_no_verdict(case: Case, names: Sequence[str]) -> None:
+    """The clusters of a case get the other names, so they are sorted otherwise."""
+    new = dict(zip(("east", "west", "north"), names, strict=True))
+
+    def renamed(text: str) -> str:
+        return re.sub("east|west|north", lambda match: new[match[0]], text)
+
+    other = Case(**json.loads(renamed(json.dumps(vars(case)))))
+    found, after = (each.inspected(BY_ID["RT-25"]) for each in (case, other))
+
+    assert main_outcome(after).kind is case.expect
+    assert sorted(map(_of_clusters, after.findings)) == sorted(
+        (*_of_clusters(each)[:-1], tuple(sorted(map(renamed, each.replicas)))) for each in found.findings
+    )
+
+
+def _of_clusters(finding: Finding) -> tuple[object, ...]:
+    rows = sorted((each.path, each.value, len(each.replicas)) for each in finding.evidence if each.replicas)
+    return finding.severity, finding.why, finding.remedy.snippets, repr(rows), tuple(sorted(finding.replicas))
 
 
 @pytest.mark.parametrize("rule", [rule.id for rule in ALL_RULES])

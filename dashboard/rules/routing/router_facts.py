@@ -96,7 +96,7 @@ def router_misses_replicas(pool: PoolSubject) -> Iterator[Draft]:
     """
     known, ready = pool.domain.read(FactName.ENDPOINTS) or [], pool.domain.read(FactName.READY)
     members = [each for each in pool.members if each.fresh and "not_ready" not in each.labels]
-    missing = [each.id for each in members if not _is_listed(each, known)]
+    missing = [each.id for each in members if not is_listed(each, known)]
     knows_none = ready == 0 and not known
     if not missing or (len(missing) == len(members) and not knows_none):
         return
@@ -108,7 +108,7 @@ def router_misses_replicas(pool: PoolSubject) -> Iterator[Draft]:
     )
 
 
-def _is_listed(replica: Replica, endpoints: list[str]) -> bool:
+def is_listed(replica: Replica, endpoints: list[str]) -> bool:
     """Return whether a router lists a replica: by URL, by host and port, or by the name of its pod."""
     address = replica.id.partition("://")[2].partition("/")[0]
     pod = replica.labels.get("pod", "")
@@ -175,7 +175,7 @@ def events_not_subscribed(pool: PoolSubject) -> Iterator[Draft]:
     if not senders.members or pool.is_ignored(EVENTS):
         return
     total, names = pool.domain.read(FactName.SUBSCRIBED), pool.domain.read(FactName.SUBSCRIBERS) or []
-    missing = [each.id for each in senders.members if not _is_listed(each, names)]
+    missing = [each.id for each in senders.members if not is_listed(each, names)]
     has_names = total == len(names) and GLOBAL_SOCKET not in names and len(missing) < len(senders.members)
     if total == 0 or (has_names and missing):
         odd = senders.only(missing)
