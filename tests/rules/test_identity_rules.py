@@ -50,6 +50,7 @@ def drafts(rule: str, *pools: PoolSubject) -> list[Draft]:
         ("http://10.0.0.5:8000", "10.0.0.5"),
         ("https://gpu-7.example.com:443/team-a", "gpu-7.example.com"),
         ("http://[fd00::1]:8000", "[fd00::1]"),
+        ("eu-1+http://10.0.0.5:8000", "10.0.0.5"),
         ("no address at all", ""),
         ("", ""),
     ],
@@ -183,6 +184,17 @@ def test_the_same_port_on_two_hosts_is_two_findings_with_different_evidence() ->
     assert [each.replicas for each in found] == [tuple(ids[:2]), tuple(ids[2:])]
     assert len({repr(sorted((row.path, row.value) for row in each.evidence)) for each in found}) == 2
     assert found[0].remedy.snippets[0].text == "export VLLM_NIXL_SIDE_CHANNEL_PORT=5601"
+
+
+@pytest.mark.parametrize(
+    "entry", [{"settings": ENDPOINT}, {"settings": EVENTS, "identity": TOPIC}], ids=["port", "topic"]
+)
+def test_clusters_of_a_hub_may_use_the_same_addresses(entry: dict[str, object]) -> None:
+    apart = ("eu+http://10.0.0.5:8000", "us+http://10.0.0.5:8000")
+    together = ("eu+http://10.0.0.5:8000", "eu+http://10.0.0.5:8001")
+
+    assert drafts("ID-03", at(apart, entry, entry)) == []
+    assert [each.replicas for each in drafts("ID-03", at(together, entry, entry))] == [together]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from dashboard.rules.identity.addresses import (
     port_of,
     processes,
     ranks_of,
+    reporter_of,
     side_channels,
     topics,
 )
@@ -141,10 +142,21 @@ def address_shared(fleet: FleetSubject) -> Iterator[Draft]:
     The rule compares the side channels of NIXL and of the P2P tier, the endpoints of KV events, and the pod in their
     topics. Addresses such as `*` and `localhost` are compared between replicas on the same host only.
     """
+    ranks = ranks_of(fleet)
+    sockets = (*side_channels(fleet, ranks), *event_sockets(fleet, ranks))
+    for of_cluster in grouped((reporter_of(each.replica), each) for each in sockets).values():
+        yield from _addresses_shared(fleet, of_cluster)
+    for topic, publishers in topics(fleet).items():
+        for replicas in grouped((reporter_of(each), each) for each in publishers).values():
+            different = processes(replicas, fleet)
+            if len(different) > 1 and not _are_ranks_of_one_host(different, replicas, ranks):
+                yield _shared_value(EVENT_TOPIC, topic, different, _topic_remedy(topic))
+
+
+def _addresses_shared(fleet: FleetSubject, sockets: Iterable[Socket]) -> Iterator[Draft]:
     named: Claims = defaultdict(list)
     local: Claims = defaultdict(list)
-    ranks = ranks_of(fleet)
-    for socket in (*side_channels(fleet, ranks), *event_sockets(fleet, ranks)):
+    for socket in sockets:
         host = host_of(socket.replica)
         if not is_own(socket.host):
             named[socket.host, socket.port].append(socket)
@@ -152,10 +164,6 @@ def address_shared(fleet: FleetSubject) -> Iterator[Draft]:
             local[host, socket.port].append(socket)
     yield from (_same_address(shared, host, port) for (host, port), shared in _shared(fleet, named))
     yield from (_same_port(shared, host, port) for (host, port), shared in _shared(fleet, local))
-    for topic, replicas in topics(fleet).items():
-        different = processes(replicas, fleet)
-        if len(different) > 1 and not _are_ranks_of_one_host(different, replicas, ranks):
-            yield _shared_value(EVENT_TOPIC, topic, different, _topic_remedy(topic))
 
 
 def _shared(fleet: FleetSubject, claims: Claims) -> Iterator[tuple[tuple[str, int], list[Socket]]]:
