@@ -1,5 +1,6 @@
 """Pools of one name across clusters: what differs between clusters, named on Overview and compared on Compare."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -48,7 +49,7 @@ from dashboard.views.table import Field, to_table
 CLUSTERS, BETWEEN, WITHIN = "clusters", "between-clusters", "within-clusters"  # anchors
 MOST_NAMES = 3  # clusters and settings in one line
 MOST_SPLITS = 3  # lines of one pool
-MOST_POOLS = 5  # on Overview
+MOST_ENTRIES, MOST_POOLS = 5, 5  # on Overview, and in one entry
 MOST_LISTED = 50  # pools that Overview lists one by one; more are listed by cluster
 ONE = "No other cluster has a pool of this name."
 
@@ -68,19 +69,20 @@ def as_one(fleet: Fleet, pools: Sequence[Pool]) -> Pool:
 
 def clusters_section(fleet: Fleet) -> tuple[Section, ...]:
     """Return the pools that differ between clusters, a line each that opens the comparison; empty without any."""
-    entries = []
+    found: dict[tuple[ClusterSplit, ...], list[str]] = defaultdict(list)  # pools that differ alike are one entry
     for name, pools in grouped((each.name_within, each) for each in fleet.pools if each.cohorts).items():
         if len(pools) > 1:
             ordered = cluster_pools(fleet, name)
             splits = cluster_splits(as_one(fleet, ordered), ordered)
             if splits:
-                entries.append((splits, _entry(name, splits)))
-    if not entries:
+                found[splits].append(name)
+    if not found:
         return ()
-    order = sorted(entries, key=lambda each: (not _is_of_prefixes(each[0]), -sum(len(one.settings) for one in each[0])))
-    shown, more = order[:MOST_POOLS], len(order) - MOST_POOLS
+    order = sorted(found, key=lambda each: (not _is_of_prefixes(each), -sum(len(one.settings) for one in each)))
+    more = sum(len(found[each]) for each in order[MOST_ENTRIES:])
     note = plain(f"pools of one name, by the value that most replicas of a cluster have{_more(more, 'pool')}")
-    return (Section(CLUSTERS, "Differs between clusters", (Entries(tuple(each for _, each in shown)),), note=note),)
+    shown = tuple(_entry(found[each], each) for each in order[:MOST_ENTRIES])
+    return (Section(CLUSTERS, "Differs between clusters", (Entries(shown),), note=note),)
 
 
 def _is_of_prefixes(splits: Sequence[ClusterSplit]) -> bool:
@@ -91,9 +93,10 @@ def _more(number: int, noun: str) -> str:
     return f"; {formatting.count(number, f'more {noun}')}" if number > 0 else ""
 
 
-def _entry(name: str, splits: Sequence[ClusterSplit]) -> Entry:
-    link = page(pages.COMPARE, **{POOL: name, ACROSS: CLUSTER})
-    return Entry(Tone.PLAIN, (Piece(brief(name), Style.STRONG),), lines=(_splits_text(splits),), link=link)
+def _entry(names: Sequence[str], splits: Sequence[ClusterSplit]) -> Entry:
+    links = {name: page(pages.COMPARE, **{POOL: name, ACROSS: CLUSTER}) for name in names}
+    heads = [(Piece(brief(name), Style.STRONG, link),) for name, link in links.items()]
+    return Entry(Tone.PLAIN, shortlist_texts(heads, MOST_POOLS, "pool"), lines=(_splits_text(splits),))
 
 
 def _splits_text(splits: Sequence[ClusterSplit]) -> Text:
@@ -101,9 +104,9 @@ def _splits_text(splits: Sequence[ClusterSplit]) -> Text:
 
 
 def split_text(split: ClusterSplit) -> Text:
-    """Return `eu: vLLM version 0.32.0 (0.33.0 in us and ap), block_size 32 (16) and 2 more settings`."""
+    """Return `eu: vLLM version 0.32.0 (us and ap: 0.33.0), block_size 32 (16) and 2 more settings`."""
     own, others = (_names(each) for each in (split.clusters, split.others))
-    settings = [_change_text(each, "" if place else f" in {others}") for place, each in enumerate(split.settings)]
+    settings = [_change_text(each, "" if place else f"{others}: ") for place, each in enumerate(split.settings)]
     return (Piece(f"{own}: "), *shortlist_texts(settings, MOST_NAMES, "setting"))
 
 
@@ -111,10 +114,10 @@ def _names(clusters: Sequence[str]) -> str:
     return formatting.shortlist((brief(each) or NO_CLUSTER for each in clusters), MOST_NAMES)
 
 
-def _change_text(change: SettingChange, where: str) -> Text:
+def _change_text(change: SettingChange, whose: str) -> Text:
     own, other = (formatting.setting_text(*each) for each in (change.after, change.before))
     style = Style.PLAIN if change.path == compare.PREFIX_PATHS[0] else Style.CODE
-    return (Piece(short_name(change.path), style), Piece(f" {own} ({other}{where})"))
+    return (Piece(short_name(change.path), style), Piece(f" {own} ({whose}{other})"))
 
 
 def clusters_table(fleet: Fleet) -> Table:

@@ -146,7 +146,7 @@ def ignored_tables(fleet: Fleet) -> tuple[Table, ...]:
 
 
 def _unread(state: ReplicaState, kind: str, why: str, members: Sequence[Replica]) -> Entry:
-    names = replica_text([each.id for each in members], {each.id: each.name for each in members}, MOST)
+    names = replica_text([each.id for each in members], {each.id: each.name for each in members}, MANY)
     strong = (piece._replace(style=Style.STRONG) for piece in names)
     head = (*strong, Piece(f" {state}{f' · {kind}' if kind else ''}", Style.MUTED))
     side = count(len(members), "replica") if len(members) > 1 else ""

@@ -110,9 +110,19 @@ def measures_of(
     """Return what the replicas of each column did; empty where none of the pool was counted."""
     if not fleet.traffic_of(pool.replicas).seconds:
         return ()
-    rows = {each.key: traffic_of(fleet, each.key, pool.name, each.replicas) for each in columns if each.replicas}
+    rows = {
+        each.key: traffic_of(fleet, each.key, _pool_of(fleet, pool, each.replicas), each.replicas)
+        for each in columns
+        if each.replicas
+    }
     shown = (HIT_RATE, *external_of(rows.values()), PROMPT_SHARE, FIRST_TOKEN, PREEMPTIONS)
     return tuple((field.title, {key: field.cell(row) for key, row in rows.items()}) for field in shown)
+
+
+def _pool_of(fleet: Fleet, pool: Pool, replicas: Iterable[str]) -> str:
+    """Return the pool of some replicas, which is one of several where pools are compared as one."""
+    own = {found.pool for each in replicas if (found := fleet.by_id.get(each))}
+    return next(iter(own)) or pool.name if len(own) == 1 else pool.name
 
 
 def difference_sightings(fleet: Fleet, pool: Pool) -> dict[str, Sighting]:

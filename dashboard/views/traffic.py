@@ -15,15 +15,14 @@ from dashboard.analysis.effect import (
     without_fed,
 )
 from dashboard.fleet.formatting import (
-    FEW,
     NOT_KNOWN,
+    count,
     duration,
     missing_rate,
     missing_word,
     not_counted,
     share,
     short,
-    shortlist,
 )
 from dashboard.fleet.pieces import Link
 from dashboard.fleet.traffic import Traffic
@@ -277,7 +276,8 @@ def _recomputed(fleet: Fleet) -> Figure:
     known = {each.pool for each in effects if each.avoidable_tokens is not None}
     asked = dict.fromkeys(each.pool for each in effects if not each.is_decode)
     unknown = [brief(each) for each in asked if each not in known]
-    note = f"{ASSUMPTION} · unknown in {shortlist(unknown, FEW)}" if unknown else ASSUMPTION
+    where = unknown[0] if len(unknown) == 1 else count(len(unknown), "pool")
+    note = f"{ASSUMPTION} · unknown in {where}" if unknown else ASSUMPTION
     return Figure(ESTIMATE, per_minute(tokens), note)
 
 

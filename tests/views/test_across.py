@@ -12,7 +12,7 @@ from dashboard.views.blocks import DifferenceTable, Entries, Paragraph
 from dashboard.views.pool_comparison import SettingChoice
 from tests.e2e.frozen_fleets import CLUSTERS, STORY, frozen
 
-ODD = "ap: vLLM version 0.32.0 (0.32.1 in eu and us), block_size 32 (16), hash_block_size 32 (16) and 2 more settings"
+ODD = "ap: vLLM version 0.32.0 (eu and us: 0.32.1), block_size 32 (16), hash_block_size 32 (16) and 2 more settings"
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,27 @@ def test_overview_names_the_cluster_that_differs_and_links_to_the_comparison(fle
     assert isinstance(entries, Entries)
     (entry,) = entries.items
     assert (to_plain(entry.head), [to_plain(each) for each in entry.lines]) == ("chat-70b", [ODD])
-    assert entry.link == Link(Kind.PAGE, "compare", choices=(("pool", "chat-70b"), ("across", "cluster")))
+    assert entry.head[0].link == Link(Kind.PAGE, "compare", choices=(("pool", "chat-70b"), ("across", "cluster")))
+
+
+def test_pools_that_differ_alike_are_one_entry(fleet: Fleet) -> None:
+    copies = [replace(each, name=each.name.replace("chat", "code")) for each in fleet.pools]
+    (section,) = clusters_section(replace(fleet, pools=(*fleet.pools, *copies)))
+    (entries,) = section.blocks
+    assert isinstance(entries, Entries)
+    (entry,) = entries.items
+    assert to_plain(entry.head) == "chat-70b and code-70b"
+    assert [piece.link.choices[0] for piece in entry.head if piece.link] == [("pool", "chat-70b"), ("pool", "code-70b")]
+
+
+def test_the_share_of_prompts_of_a_cohort_is_that_in_its_own_cluster(fleet: Fleet) -> None:
+    shares = dict(tables(fleet)[BETWEEN].measures)["Share of prompts"]
+    assert {key: cell.text for key, cell in shares.items()} == {
+        "ap/chat-70b A": "100%",
+        "eu/chat-70b A": "74%",
+        "eu/chat-70b B": "26%",
+        "us/chat-70b A": "100%",
+    }
 
 
 def test_a_fleet_without_clusters_has_no_such_section() -> None:

@@ -27,7 +27,7 @@ from dashboard.rules.registry import Scope, rule
 from dashboard.rules.sentences import MAX_VALUES, setting_name, write
 from dashboard.rules.subject import FINGERPRINT, PoolSubject
 
-NO_COUNTERS = "No counters were read twice. The dashboard reads them while it polls, `check` with `--traffic`."
+NO_COUNTERS = "No counters were read twice. Use a running dashboard or check --traffic."
 OF_A_PAST_TIME = "The history has counters of pools and cohorts, not of replicas."
 NO_LAST_DAY = "The history has no hit rate of the last day."
 SAME_SETTINGS = "Most replicas have the settings of the last day. Other causes: other prompts, or another routing."

@@ -60,10 +60,13 @@ def draw_unknown(replica: str | None, found: Sequence[Replica]) -> None:
     st.html(f'<div class="empty"><h2>{title}</h2><p>{sentence}</p>{choices}</div>')
 
 
-def draw_head(view: View) -> None:
-    """Draw the name, and a link to all replicas before the lead."""
-    back = markup.link(links.to(pages.REPLICAS), "All replicas")
-    st.html(markup.heading(markup.text(view.headline), f"{back} · {markup.text(view.lead)}"))
+def draw_head(view: View, replica: Replica) -> None:
+    """Draw the name, and links to all replicas and to the dashboard that reports this one before the lead."""
+    parts = [markup.link(links.to(pages.REPLICAS), "All replicas")]
+    if (home := service.home_of(replica.id, service.options())) is not None:
+        cluster = markup.text(replica.labels.get(CLUSTER, ""))
+        parts.append(markup.link(home, f"Dashboard of {cluster} (probes, raw answers)"))
+    st.html(markup.heading(markup.text(view.headline), " · ".join([*parts, markup.text(view.lead)])))
 
 
 def choose_settings(comparison: ReplicaComparison) -> SettingChoice:
@@ -81,9 +84,6 @@ def choose_settings(comparison: ReplicaComparison) -> SettingChoice:
 
 
 def draw_raw_answer(fleet: Fleet, replica: Replica) -> None:
-    if (home := service.home_of(replica.id, service.options())) is not None:
-        cluster = markup.text(replica.labels.get(CLUSTER, ""))
-        st.html(f'<div class="foot">{markup.link(home, f"Probes and raw answers on the dashboard of {cluster}")}</div>')
     if not replica.probes:
         return
     try:
@@ -127,7 +127,7 @@ def draw_page() -> None:
     comparison, view = comparison_of(fleet, replica.id), view_of(fleet, replica.id)
     sections = {each.anchor: each for each in view.parts}
 
-    draw_head(view)
+    draw_head(view, replica)
     draw.draw_blocks(sections[HEAD[0]].blocks, HEAD[0])
     draw.draw_sections([sections[each] for each in HEAD[1:] if each in sections], "head")
     past = timeline.draw_replica(fleet, replica)
