@@ -31,7 +31,7 @@ _PATHS = (BLOCK_SIZE, HASH_ALGORITHM, SEED, FINGERPRINT)
 Hashing = list[tuple[PoolSubject, Mapping[str, SettingValue]]]  # what all replicas of a pool that report it have
 
 
-class _Server(NamedTuple):
+class _ServedBy(NamedTuple):
     """A router or KV store, and the contexts in which it depends on hashes of these pools of one name."""
 
     name: Text
@@ -68,24 +68,24 @@ def clusters_hash_differently(fleet: FleetSubject) -> Iterator[Draft | Unevaluat
             )
 
 
-def _servers(fleet: FleetSubject) -> Iterator[_Server]:
+def _servers(fleet: FleetSubject) -> Iterator[_ServedBy]:
     pools = [each for each in fleet.subjects if each.pool.cluster]
-    served: list[_Server] = []
+    served: list[_ServedBy] = []
     for router in fleet.routers:
         kinds = frozenset({STORE}) if router.kind in {RouterKind.LMCACHE, RouterKind.MOONCAKE} else ROUTING
         listed = [json.loads(each.value) for each in router.facts if each.name is FactName.ENDPOINTS]
         own = [each for each in pools if router.serves(each.name)]
         own = [each for each in own if not listed or any(is_listed(member, listed[0]) for member in each.members)]
-        served.append(_Server(write(name_piece(router.name)), kinds, own))
+        served.append(_ServedBy(write(name_piece(router.name)), kinds, own))
     stores = grouped((address, each) for each in pools if (address := _store_address(each)))
-    served += [_Server(write(setting_piece(REMOTE_URL)), frozenset({STORE}), own) for own in stores.values()]
+    served += [_ServedBy(write(setting_piece(REMOTE_URL)), frozenset({STORE}), own) for own in stores.values()]
     for name, kinds, everything in served:
         for own in grouped((each.pool.name_within, each) for each in everything).values():
             contexts = kinds.intersection(*(each.contexts for each in own))
             if any(each.domain.read(FactName.OWN_KEYS) for each in own):
                 contexts -= {EVENTS}
             if len(own) > 1 and contexts:
-                yield _Server(name, contexts, own)
+                yield _ServedBy(name, contexts, own)
 
 
 def _store_address(pool: PoolSubject) -> str:
@@ -116,7 +116,7 @@ def _seed(settings: Mapping[str, Setting]) -> SettingValue | None:
     return NOT_SET if seed.kind is SeedKind.FIXED else seed.value if seed.path == SEED else None
 
 
-def _difference(path: str, hashing: Hashing, servers: Sequence[_Server]) -> Iterator[Draft]:
+def _difference(path: str, hashing: Hashing, servers: Sequence[_ServedBy]) -> Iterator[Draft]:
     """Yield a difference of pools where a server depends on it."""
     pools = [pool for pool, _ in hashing]
     known = pools[0].known_contexts.intersection(*(each.known_contexts for each in pools))
