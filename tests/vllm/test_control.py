@@ -168,3 +168,12 @@ def test_what_http_reports_too_is_equal(server: Any) -> None:
             assert mine.get(name, value) == value, (path, name)
             compared += name in mine
     assert compared >= 5
+
+
+def test_a_message_with_more_entries_than_are_read_is_refused_with_their_name() -> None:
+    most = ["alias"] * control.MAX_REPEATED
+    written = {"served_model_aliases": most}
+
+    assert json.loads(control.as_json(control.MODEL_INFO, json.dumps(written).encode())) == written
+    with pytest.raises(UnreadableError, match="more than 10,000 served_model_aliases"):
+        control.as_json(control.MODEL_INFO, json.dumps({"served_model_aliases": [*most, "alias"]}).encode())
