@@ -14,8 +14,8 @@ LONGEST_NAME = 40  # characters: it is foreign
 NO_CLUSTER = "no cluster"  # of replicas without the label
 
 
-def cluster_name(pool: Pool) -> str:
-    return middle_cut(one_line(pool.cluster), LONGEST_NAME) or NO_CLUSTER
+def cluster_name(cluster: str) -> str:
+    return middle_cut(one_line(cluster), LONGEST_NAME) or NO_CLUSTER
 
 
 def prefix_order(path: str) -> int:
@@ -59,7 +59,11 @@ def cluster_splits(whole: Pool, pools: Sequence[Pool]) -> tuple[ClusterSplit, ..
 def cluster_columns(pools: Sequence[Pool], documents: Mapping[str, Document]) -> tuple[MatrixColumn, ...]:
     """Return a column for each cohort of each pool; its key is the pool's key and the letter, with a blank between."""
     return tuple(
-        replace(column, key=f"{pool.name} {column.key}", title=f"{cluster_name(pool)} {column.key} ×{column.count:,}")
+        replace(
+            column,
+            key=f"{pool.name} {column.key}",
+            title=f"{cluster_name(pool.cluster)} {column.key} ×{column.count:,}",
+        )
         for pool in pools
         for column in cohort_columns(pool, documents)
     )

@@ -22,8 +22,9 @@ from dashboard.documents.secrets import clean_replica, clean_settings, clean_tex
 from dashboard.errors import UnreadableError
 from dashboard.fleet import CLUSTER, Document, Replica, Role, Setting, Source, State
 from dashboard.fleet.formatting import end_cut
+from dashboard.fleet.grouping import grouped
 from dashboard.fleet.history import Sighting, Sightings
-from dashboard.fleet.replies import CLUSTER_MARK
+from dashboard.fleet.replies import CLUSTER_MARK, reporter_of
 from dashboard.fleet.traffic import Traffic
 from dashboard.vllm.canonical import RecentResults
 from dashboard.vllm.merging import document_id, version_of
@@ -312,7 +313,7 @@ class ReportReader:
 def _fault_of_id(key: Any) -> str | None:
     if not isinstance(key, str) or not key or len(key) > LONGEST_ID:
         return "a replica has no id"
-    if CLUSTER_MARK in key.partition("://")[0]:  # else the ids of two hubs that list each other would never end
+    if reporter_of(key) is not None:  # else the ids of two hubs that list each other would never end
         return f"replica {end_cut(key, LONGEST)}: {OF_ANOTHER}"
     return None
 
@@ -366,11 +367,7 @@ def _objects(found: Any) -> Iterable[dict[str, Any]]:
 
 def _by_replica(found: Any) -> dict[str, list[Any]]:
     """Return the rows of a list by their replica."""
-    rows: dict[str, list[Any]] = {}
-    for row in _objects(found):
-        if isinstance(key := row.get("replica"), str):
-            rows.setdefault(key, []).append(row)
-    return rows
+    return grouped((key, row) for row in _objects(found) if isinstance(key := row.get("replica"), str))
 
 
 def _share(value: Any) -> Any:

@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from dashboard.fleet.replies import (
-    CLUSTER_MARK,
     Argument,
     Basis,
     Device,
@@ -24,6 +23,7 @@ from dashboard.fleet.replies import (
     Setting,
     Source,
     State,
+    reporter_of,
 )
 from vllm_fleet_provider.shared.types import Moment
 
@@ -169,7 +169,7 @@ class Replica:
     @property
     def is_reported(self) -> bool:
         """Whether another dashboard reports it: it is not polled."""
-        return CLUSTER_MARK in self.id.partition("://")[0]
+        return reporter_of(self.id) is not None
 
     @property
     def is_second_address(self) -> bool:

@@ -86,6 +86,15 @@ FILE_SCHEME = "file://"  # begins the id of a replica that was imported: it is n
 CLUSTER_MARK = "+"  # in a replica that another dashboard reports, between its cluster and its id there
 
 
+def reporter_of(replica: str) -> str | None:
+    """Return the cluster whose dashboard reports a replica, by its id; None where it is polled.
+
+    Clusters of a hub may use the same addresses for different machines.
+    """
+    cluster, mark, _ = replica.partition("://")[0].rpartition(CLUSTER_MARK)
+    return cluster if mark else None
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """An expected failure as data: its kind, and one sentence."""

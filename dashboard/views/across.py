@@ -1,7 +1,7 @@
 """Pools of one name across clusters: what differs between clusters, named on Overview and compared on Compare."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dashboard import compare
@@ -9,7 +9,7 @@ from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.plan import plan_of
 from dashboard.capacity.sums import capacity_of
 from dashboard.compare import sum_counts
-from dashboard.compare.clusters import NO_CLUSTER, ClusterSplit, cluster_columns, cluster_splits, prefix_order
+from dashboard.compare.clusters import ClusterSplit, cluster_columns, cluster_name, cluster_splits, prefix_order
 from dashboard.compare.prefix import short_name
 from dashboard.fleet import CLUSTER as LABEL
 from dashboard.fleet import Pool, SettingChange, formatting
@@ -58,7 +58,11 @@ def cluster_pools(fleet: Fleet, name: str) -> tuple[Pool, ...]:
     """Return the pools of one name within their clusters, by cluster; `name` is that, or the key of one of them."""
     within = next((each.name_within for each in fleet.pools if each.name == name), name)
     found = (each for each in fleet.pools if each.name_within == within)
-    return tuple(sorted(found, key=lambda each: natural(each.cluster)))
+    return _by_cluster(found)
+
+
+def _by_cluster(pools: Iterable[Pool]) -> tuple[Pool, ...]:
+    return tuple(sorted(pools, key=lambda each: natural(each.cluster)))
 
 
 def as_one(fleet: Fleet, pools: Sequence[Pool]) -> Pool:
@@ -70,9 +74,9 @@ def as_one(fleet: Fleet, pools: Sequence[Pool]) -> Pool:
 def clusters_section(fleet: Fleet) -> tuple[Section, ...]:
     """Return the pools that differ between clusters, a line each that opens the comparison; empty without any."""
     found: dict[tuple[ClusterSplit, ...], list[str]] = defaultdict(list)  # pools that differ alike are one entry
-    for name, pools in grouped((each.name_within, each) for each in fleet.pools if each.cohorts).items():
-        if len(pools) > 1:
-            ordered = cluster_pools(fleet, name)
+    for name, pools in grouped((each.name_within, each) for each in fleet.pools).items():
+        if sum(bool(each.cohorts) for each in pools) > 1:
+            ordered = _by_cluster(pools)
             splits = cluster_splits(as_one(fleet, ordered), ordered)
             if splits:
                 found[splits].append(name)
@@ -80,17 +84,14 @@ def clusters_section(fleet: Fleet) -> tuple[Section, ...]:
         return ()
     order = sorted(found, key=lambda each: (not _is_of_prefixes(each), -sum(len(one.settings) for one in each)))
     more = sum(len(found[each]) for each in order[MOST_ENTRIES:])
-    note = plain(f"pools of one name, by the value that most replicas of a cluster have{_more(more, 'pool')}")
+    hidden = f"; {formatting.count(more, 'more pool')}" if more else ""
+    note = plain(f"pools of one name, by the value that most replicas of a cluster have{hidden}")
     shown = tuple(_entry(found[each], each) for each in order[:MOST_ENTRIES])
     return (Section(CLUSTERS, "Differs between clusters", (Entries(shown),), note=note),)
 
 
 def _is_of_prefixes(splits: Sequence[ClusterSplit]) -> bool:
     return any(each.path in compare.PREFIX_PATHS for split in splits for each in split.settings)
-
-
-def _more(number: int, noun: str) -> str:
-    return f"; {formatting.count(number, f'more {noun}')}" if number > 0 else ""
 
 
 def _entry(names: Sequence[str], splits: Sequence[ClusterSplit]) -> Entry:
@@ -111,7 +112,7 @@ def split_text(split: ClusterSplit) -> Text:
 
 
 def _names(clusters: Sequence[str]) -> str:
-    return formatting.shortlist((brief(each) or NO_CLUSTER for each in clusters), MOST_NAMES)
+    return formatting.shortlist(map(cluster_name, clusters), MOST_NAMES)
 
 
 def _change_text(change: SettingChange, whose: str) -> Text:
@@ -147,7 +148,7 @@ def clusters_table(fleet: Fleet) -> Table:
         return number_cell(formatting.short(held[name].tokens.value, held[name].basis), held[name].tokens.value)
 
     fields: tuple[Field, ...] = (
-        Field("", "Cluster", lambda name: brief(name) or NO_CLUSTER, link=cluster_link, term="cluster"),
+        Field("", "Cluster", cluster_name, link=cluster_link, term="cluster"),
         Field("", "Pools", lambda name: f"{len(pools.get(name, ())):,}", is_number=True),
         Field("", "Replicas", lambda name: f"{len(members[name]):,}", is_number=True),
         Field("", "vLLM", lambda name: versions_text(members[name]) or formatting.NOT_KNOWN),

@@ -10,7 +10,7 @@ from dashboard.analysis.parts import clusters_of
 from dashboard.analysis.plan import plan_of
 from dashboard.capacity.sums import PoolCapacity
 from dashboard.compare import SharingCounts, sum_counts
-from dashboard.compare.clusters import NO_CLUSTER
+from dashboard.compare.clusters import cluster_name
 from dashboard.fleet import Basis, Cohort, Pool, Replica, ReplicaState, Role, formatting
 from dashboard.fleet.formatting import SOME, count, natural, setting_text, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Text, page
@@ -265,7 +265,7 @@ def fleet_map(fleet: Fleet, pools: Sequence[Pool], colouring: str = "") -> Fleet
         for cluster in clusters:
             own = {pool.name_within: pool for pool in pools if pool.cluster == cluster}
             groups = (_in_order(cells[each] for each in own[name].replicas) if name in own else () for name in columns)
-            title = brief(cluster) or NO_CLUSTER
+            title = cluster_name(cluster)
             rows.append(MapRow(title, cluster_link(cluster), "", tuple(groups), number(fleet, list(own.values()))))
     else:
         for pool in pools:

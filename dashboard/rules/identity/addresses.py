@@ -23,7 +23,7 @@ NIXL_HOST, NIXL_PORT = "env.VLLM_NIXL_SIDE_CHANNEL_HOST", "env.VLLM_NIXL_SIDE_CH
 P2P_HOST, P2P_PORT = "env.VLLM_P2P_SIDE_CHANNEL_HOST", "env.VLLM_P2P_SIDE_CHANNEL_PORT"
 ENDPOINT, REPLAY = "kv_events_config.endpoint", "kv_events_config.replay_endpoint"
 
-_ID = re.compile(r"(?:(?P<cluster>[^/]*)\+)?[a-z]+://(?P<host>\[[^\]]*\]|[^:/]*)")
+_ID = re.compile(r"(?:[^/]*\+)?[a-z]+://(\[[^\]]*\]|[^:/]*)")
 _ENDPOINT = re.compile(r"tcp://(?P<host>\[[^\]]*\]|[^\s:]*|::):(?P<port>\d{1,5})", re.ASCII)
 
 
@@ -124,16 +124,7 @@ def ranks_of(subject: Subject) -> dict[str, int]:
 def host_of(replica: str) -> str:
     """Return the host in a replica's id; empty if it has none."""
     found = _ID.match(replica)
-    return found["host"] if found else ""
-
-
-def reporter_of(replica: str) -> str:
-    """Return the cluster whose dashboard reports a replica, by its id; empty where it is polled.
-
-    Clusters of a hub may use the same addresses for different machines.
-    """
-    found = _ID.match(replica)
-    return (found["cluster"] or "") if found else ""
+    return found[1] if found else ""
 
 
 def is_own(host: str) -> bool:

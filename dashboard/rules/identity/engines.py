@@ -8,6 +8,7 @@ from dataclasses import replace
 from dashboard.fleet import State
 from dashboard.fleet.formatting import count, joined
 from dashboard.fleet.grouping import grouped
+from dashboard.fleet.replies import reporter_of
 from dashboard.rules.differences import pool_differences
 from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet
 from dashboard.rules.identity.addresses import (
@@ -25,7 +26,6 @@ from dashboard.rules.identity.addresses import (
     port_of,
     processes,
     ranks_of,
-    reporter_of,
     side_channels,
     topics,
 )
