@@ -11,7 +11,7 @@ VLLM ?= .vllm
 VLLM_VERSION ?= 0.32.0 0.33.0
 UV := 0.13.9# resolves requirements.lock
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-WAITING := 8# processes for tests of pages, processes and databases: they wait more than they compute
+WAITING := 5# processes for tests of pages, processes and databases: they wait more than they compute
 PROGRAMS := PATH="$(abspath $(BIN)):$$PATH" tests/tools/install# that tests start; all of them, or those that are named
 PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder
 WHOLLY_COVERED := vllm_fleet_provider/*,vllm_fleet_provider/shared/*,dashboard/vllm/*,dashboard/compare/*,dashboard/capacity/*,dashboard/rules/*

@@ -152,10 +152,10 @@ class Prometheus:
     async def _list(self, client: Client, deadline: Deadline) -> Listing:
         """Return the listing of complete or partial data; in partial data what lacks stays, marked stale."""
         options, name, now = self._options, self._listing.name, self._clock()
+        answer = await self._server.ask_for_all(client, deadline)
         external = kept_labels(await self._server.external_labels(client, deadline), self._kept)
         if external != self._external:
             self._external, self._caches = external, {}
-        answer = await self._server.ask_for_all(client, deadline)
         with uncollected():
             by_address = self._by_address(answer.samples)
             is_nameless = by_address.pop("", None) is not None
