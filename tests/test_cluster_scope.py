@@ -1,6 +1,7 @@
 """One cluster in commands, HTTP documents and tools."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,15 @@ from starlette.applications import Starlette
 
 from dashboard import service
 from dashboard.documents.fleet import fleet_json
+from dashboard.fleet import RouterConfig, RouterKind
+from dashboard.fleet.history import RecentEvents
 from dashboard.mcp.results import ToolError
 from dashboard.mcp.server import call
 from dashboard.mcp.tools import Fleets
 from dashboard.web import server
 from tests.commands import assert_wrong_usage, run
 from tests.e2e.frozen_fleets import CLUSTERS, frozen
+from tests.findings_builder import sightings_of
 from tests.frozen import AT
 from tests.serving import ask
 
@@ -68,7 +72,23 @@ def test_a_document_of_a_cluster_names_no_other(document: str) -> None:
     assert "eu/chat-70b" in answer.text
     assert "us/chat-70b" not in answer.text
     assert get(f"/api/v1/{document}?cluster=mars").status_code == 404
+    assert get(f"/api/v1/{document}?cluster=eu&cluster=us").status_code == 400
     assert "us/chat-70b" in get(f"/api/v1/{document}?cluster=").text or document != "fleet"
+
+
+def test_the_full_document_of_a_cluster_has_no_times_and_routers_of_others() -> None:
+    whole = frozen(CLUSTERS)
+    routers = tuple(
+        RouterConfig(f"{each}-router", RouterKind.PRODUCTION_STACK, (f"{each}/*",)) for each in ("eu", "us")
+    )
+    recent = RecentEvents(AT, {each.id: (AT, AT) for each in whole.replicas})
+    service.put(replace(whole, sightings=sightings_of(whole), routers=routers, recent=recent), AT)
+    document = get("/api/v1/fleet?cluster=eu&full=true").json()
+
+    assert document["sightings"]["replicas"]
+    assert len(document["recent"]["starts"]) == 4
+    assert "us/chat-70b" not in json.dumps(document)
+    assert "us-" not in json.dumps(document)
 
 
 @pytest.mark.parametrize("tool", ["fleet_status", "list_findings", "fix_plan", "capacity", "traffic"])

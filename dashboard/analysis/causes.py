@@ -3,10 +3,23 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from dashboard.analysis.patch import ChangeGroup
 from dashboard.fleet import Replica
 from dashboard.rules.findings import Finding, Severity
+
+
+class Gain(NamedTuple):
+    """What a fix brings a pool: how many fewer replicas are known not to share prefixes, and KV-cache tokens.
+
+    `least` and `most` are their change on DP ranks that are known on both sides; `unknown_ranks` are not.
+    """
+
+    sharing: int = 0
+    least: int = 0
+    most: int = 0
+    unknown_ranks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,26 +27,24 @@ class Fix:
     """One way to end a cause: what to set where, and what the what-if predicts.
 
     `groups` are replicas with equal changes. `fixed` and `new` are findings; those `open` are known only after the
-    restart. `tokens` are the least and the most change of the KV cache on ranks that are known on both sides;
-    `unknown_ranks` are not. `gained` is by pool how many fewer replicas are known not to share prefixes.
+    restart. `gains` are by pool.
     """
 
     groups: tuple[ChangeGroup, ...]
     fixed: tuple[Finding, ...]
     new: tuple[Finding, ...] = ()
     open: tuple[Finding, ...] = ()
-    tokens: tuple[int, int] = (0, 0)
-    unknown_ranks: int = 0
-    gained: Mapping[str, int] = field(default_factory=dict)
+    gains: Mapping[str, Gain] = field(default_factory=dict)
 
     @property
     def replicas(self) -> tuple[str, ...]:
         """The replicas to restart."""
         return tuple(sorted(each for group in self.groups for each in group.replicas))
 
-    def gained_in(self, pool: str) -> int:
+    def gained_in(self, pool: str) -> Gain:
         """Return what is gained in a pool; with an empty name in all of them."""
-        return self.gained.get(pool, 0) if pool else sum(self.gained.values())
+        gains = [each for name, each in self.gains.items() if pool in ("", name)]
+        return Gain(*map(sum, zip(*gains, strict=True)))
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,13 @@
-"""Parts of a fleet as fleets: one pool, one cluster, or the pools that a change concerns."""
+"""Parts of a fleet as fleets: one pool, or the pools that a change concerns. Clusters are in `clusters.py`."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.capacity.sums import capacity_of
-from dashboard.fleet import CLUSTER, Replica
-from dashboard.fleet.formatting import natural
+from dashboard.fleet import Replica
 from dashboard.rules.catalogue import LOCAL_RULES
 from dashboard.rules.findings import Finding, Inspection
-from dashboard.rules.policy import only_on
 
 
 def only_pool(fleet: Fleet, name: str) -> Fleet:
@@ -17,26 +15,7 @@ def only_pool(fleet: Fleet, name: str) -> Fleet:
 
     Its notes are those of the whole fleet: they are on options that match nothing in it.
     """
-    return _part(fleet, [each for each in fleet.replicas if each.pool == name])
-
-
-def clusters_of(fleet: Fleet) -> tuple[str, ...]:
-    """Return the clusters of a fleet in natural order: the labels of its replicas."""
-    return tuple(sorted({each.labels[CLUSTER] for each in fleet.replicas if each.labels.get(CLUSTER)}, key=natural))
-
-
-def only_cluster(fleet: Fleet, cluster: str) -> Fleet:
-    """Return one cluster as a fleet, with every finding on it; those that span clusters on its own replicas."""
-    part = _part(fleet, [each for each in fleet.replicas if each.labels.get(CLUSTER) == cluster])
-    pools = {each.name for each in part.pools}
-
-    def own(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-        kept = (each for each in findings if pools.intersection(each.pools) or any(map(part.by_id.get, each.replicas)))
-        return tuple(only_on(each, part) for each in kept)
-
-    whole = fleet.inspection
-    inspection = replace(part.inspection, findings=own(whole.findings), suppressed=own(whole.suppressed))
-    return replace(part, cluster=cluster, inspection=inspection)
+    return part_of(fleet, [each for each in fleet.replicas if each.pool == name])
 
 
 def with_local_rules(fleet: Fleet, pools: Collection[str]) -> Fleet:
@@ -57,7 +36,7 @@ def with_local_rules(fleet: Fleet, pools: Collection[str]) -> Fleet:
     return replace(part, inspection=inspection)
 
 
-def _part(fleet: Fleet, members: Iterable[Replica]) -> Fleet:
+def part_of(fleet: Fleet, members: Iterable[Replica]) -> Fleet:
     """Return the replicas of some pools as a fleet, without findings that span other pools, too."""
     part = _without_findings(fleet, members)
     if fleet.polled_at is None:

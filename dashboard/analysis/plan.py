@@ -70,7 +70,7 @@ def suppressed_of(fleet: Fleet, key: str) -> list[Finding]:
 
 
 def _made(fleet: Fleet, known: Plan | None = None) -> Plan:
-    """Make the plan: of equally bad causes first those that let more replicas share per restart.
+    """Make the plan.
 
     What traffic shows is no cause where another finding explains it or it passes by itself, else the last of its
     severity. The other causes are those of the `known` plan.
@@ -82,6 +82,11 @@ def _made(fleet: Fleet, known: Plan | None = None) -> Plan:
     causes += _actions(
         each for each in found if each.is_effect and not (each.remedy.is_wait or is_explained(each, found))
     )
+    return ordered(causes)
+
+
+def ordered(causes: Iterable[Cause]) -> Plan:
+    """Return causes as a plan: of equally bad ones first those that let more replicas share per restart."""
     return Plan(tuple(sorted(causes, key=_place)))
 
 
@@ -129,7 +134,7 @@ def _needed(causes: Iterable[Cause]) -> list[Cause]:
 
 
 def _place(cause: Cause) -> tuple[object, ...]:
-    gained = cause.fixes[0].gained_in("") / len(cause.fixes[0].replicas) if cause.fixes else 0.0
+    gained = cause.fixes[0].gained_in("").sharing / len(cause.fixes[0].replicas) if cause.fixes else 0.0
     return (cause.severity.rank, cause.findings[0].is_effect, -gained, cause.key)
 
 

@@ -5,14 +5,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet, by_pool
-from dashboard.analysis.causes import Fix
+from dashboard.analysis.causes import Fix, Gain
 from dashboard.analysis.parts import with_local_rules
 from dashboard.analysis.patch import ChangeGroup, patch_of
 from dashboard.analysis.whatif import change_of_tokens, concerns_other_pools, known_effect, restarted_fleet
 from dashboard.analysis.whatif.after import (
     VERSION,
     PoolRestart,
-    RankForecast,
     document_after,
     forecast_ranks,
     with_derived,
@@ -109,18 +108,17 @@ def change_of(
 
 
 def fix_of(fleet: Fleet, change: PlannedChange, effect: Prediction) -> Fix:
-    forecasts: dict[str, tuple[RankForecast, ...]] = {}
-    for restart in change.restarts.values():
-        forecasts |= forecast_ranks(restart, fleet.documents)
-    ranks = [rank for own in forecasts.values() for rank in own]
+    gains = {}
+    for pool, restart in change.restarts.items():
+        forecasts = forecast_ranks(restart, fleet.documents)
+        unknown = sum(rank.before is None or rank.after is None for own in forecasts.values() for rank in own)
+        gains[pool] = Gain(effect.gained[pool], *change_of_tokens(forecasts, fleet), unknown)
     return Fix(
         groups=tuple(_groups(change)),
         fixed=tuple(effect.ended),
         new=tuple(effect.new),
         open=tuple(effect.open),
-        tokens=change_of_tokens(forecasts, fleet),
-        unknown_ranks=sum(rank.before is None or rank.after is None for rank in ranks),
-        gained=effect.gained,
+        gains=gains,
     )
 
 

@@ -13,7 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.parts import clusters_of, only_cluster, only_pool
+from dashboard.analysis.clusters import clusters_of, only_cluster
+from dashboard.analysis.parts import only_pool
 from dashboard.cli.terminal import fail, no_such_pool, say, wrong, wrong_options
 from dashboard.config import EVERY_POLL, NO_TRAFFIC, TRAFFIC_OFF, Options, TargetOptions, load_options
 from dashboard.config.address import replica_id

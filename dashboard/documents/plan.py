@@ -41,13 +41,14 @@ def cause_object(fleet: Fleet, cause: Cause) -> dict[str, Any]:
 
 
 def _fix_object(fleet: Fleet, fix: Fix) -> dict[str, Any]:
+    gained = fix.gained_in("")
     return {
         "changes": [_group_object(fleet, each) for each in fix.groups],
         "fixed": [each.id for each in fix.fixed],
         "new": [{"rule": each.rule, "severity": each.severity, "sentence": each.sentence} for each in fix.new],
         "known_after_restart": [each.id for each in fix.open],
-        "kv_tokens": {"least": fix.tokens[0], "most": fix.tokens[1], "unknown_ranks": fix.unknown_ranks},
-        "fewer_not_sharing": fix.gained_in(""),
+        "kv_tokens": {"least": gained.least, "most": gained.most, "unknown_ranks": gained.unknown_ranks},
+        "fewer_not_sharing": gained.sharing,
     }
 
 

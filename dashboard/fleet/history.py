@@ -6,11 +6,13 @@ Both are part of a fleet: a saved one is evaluated as it was polled.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from dashboard.fleet.pools import Document
 from dashboard.fleet.replies import JsonText
 from dashboard.fleet.traffic import Traffic
+
+T = TypeVar("T")
 
 
 class Sighting(NamedTuple):
@@ -36,6 +38,19 @@ class Sightings:
     replicas: Mapping[str, Sighting] = field(default_factory=dict)  # by id
     cohorts: Mapping[tuple[str, str], Sighting] = field(default_factory=dict)  # by pool and document
     differences: Mapping[tuple[str, str], Sighting] = field(default_factory=dict)  # by pool and path
+
+    def only(self, known: Collection[str]) -> "Sightings":
+        """Return the sightings of these fingerprints, ids and pools."""
+        return Sightings(
+            _only(known, self.findings),
+            _only(known, self.replicas),
+            {key: each for key, each in self.cohorts.items() if key[0] in known},
+            {key: each for key, each in self.differences.items() if key[0] in known},
+        )
+
+
+def _only(known: Collection[str], by_key: Mapping[str, T]) -> Mapping[str, T]:
+    return {key: each for key, each in by_key.items() if key in known}
 
 
 NO_SIGHTINGS = Sightings()
@@ -164,10 +179,21 @@ class RecentEvents:
             return self
         return RecentEvents(
             self.since,
-            {key: each for key, each in self.starts.items() if key in replicas},
-            {key: each for key, each in self.alternations.items() if key in replicas},
-            {key: each for key, each in self.rollouts.items() if key == pool},
+            _only(replicas, self.starts),
+            _only(replicas, self.alternations),
+            _only((pool,), self.rollouts),
             {key: each for key, each in self.recurrences.items() if each.pools[:1] == (pool,)},
+        )
+
+    def only(self, known: Collection[str]) -> "RecentEvents":
+        """Return what concerns these ids, pools and fingerprints."""
+        return RecentEvents(
+            self.since,
+            _only(known, self.starts),
+            _only(known, self.alternations),
+            _only(known, self.rollouts),
+            _only(known, self.recurrences),
+            {measure: _only(known, found) for measure, found in self.symptoms.items()},
         )
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from dashboard.analysis.assembly import Fleet, only_replicas
 from dashboard.analysis.causes import Cause
 from dashboard.analysis.changes.events import ChangeFilter, EventPeriod, events_of_cluster, filter_events
-from dashboard.analysis.parts import clusters_of, only_cluster
+from dashboard.analysis.clusters import clusters_of, only_cluster
 from dashboard.analysis.plan import plan_of
 from dashboard.documents import pick
 from dashboard.documents.changes import event_object, sum_object

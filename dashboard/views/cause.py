@@ -207,10 +207,11 @@ def effect_text(cause: Cause, pool_name: str = "") -> str:
         others = [each for each in found if pool_name and pool_name not in each.pools]
         lines += [sentence.format(found_text(own))] if own else []
         lines += [f"{sentence.format(found_text(others))} in other pools"] if others else []
-    if (gained := fix.gained_in(pool_name)) > 0:
-        lines.append(f"+{gained:,} can share prefixes")
-    if any(fix.tokens):
-        lines.append(f"{span_text(*fix.tokens)} KV tokens")
+    if (sharing := fix.gained_in(pool_name).sharing) > 0:
+        lines.append(f"+{sharing:,} can share prefixes")
+    gained = fix.gained_in("")
+    if gained.least or gained.most:
+        lines.append(f"{span_text(gained.least, gained.most)} KV tokens")
     return "\n".join(lines)
 
 
@@ -254,16 +255,16 @@ def cause_section(fleet: Fleet, plan: Plan, cause: Cause, number: int = 0, *, is
 
 def _effect_sentences(fleet: Fleet, cause: Cause) -> Iterator[str]:
     if not cause.fixes:
-        yield "No setting ends this: the effect is not predicted."
+        yield "No setting of its replicas ends this: the effect is not predicted."
         return
-    fix = cause.fixes[0]
+    fix, gained = cause.fixes[0], cause.fixes[0].gained_in("")
     parts = [f"fixes {found_text(fix.fixed)}", f"{found_text(fix.new) or 'none'} new"]
     parts += [f"{len(fix.open):,} known only after the restart"] if fix.open else []
-    parts += [f"KV cache {span_text(*fix.tokens)} tokens"] if any(fix.tokens) else []
-    parts += [f"KV cache unknown on {count(fix.unknown_ranks, 'DP rank')}"] if fix.unknown_ranks else []
+    parts += [f"KV cache {span_text(gained.least, gained.most)} tokens"] if gained.least or gained.most else []
+    parts += [f"KV cache unknown on {count(gained.unknown_ranks, 'DP rank')}"] if gained.unknown_ranks else []
     yield f"Predicted: {'; '.join(parts)}."
-    if (gained := fix.gained_in("")) > 0:
-        yield f"{count(gained, 'more replica')} can share prefixes, as far as settings show."
+    if gained.sharing > 0:
+        yield f"{count(gained.sharing, 'more replica')} can share prefixes, as far as settings show."
     if loaded := sum(bool(fleet.by_id[each].adapters) for each in fix.replicas):
         yield f"LoRA adapters of {count(loaded, 'replica')} must be loaded again."
 

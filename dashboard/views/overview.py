@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.analysis.clusters import clusters_of
 from dashboard.analysis.effect import avoidable_of, by_effect, without_fed
-from dashboard.analysis.parts import clusters_of
 from dashboard.analysis.plan import plan_of
 from dashboard.capacity.sums import PoolCapacity
 from dashboard.compare import SharingCounts, sum_counts

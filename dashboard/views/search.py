@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.parts import clusters_of
+from dashboard.analysis.clusters import clusters_of
 from dashboard.fleet import CLUSTER, ReplicaState
 from dashboard.fleet.formatting import count, end_cut, joined, natural, short_id
 from dashboard.fleet.pieces import Kind, Link, page

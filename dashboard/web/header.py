@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from dashboard import service
 from dashboard.access.visitor import Means, Visitor
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.parts import clusters_of
+from dashboard.analysis.clusters import clusters_of
 from dashboard.config.access import AccessRole
 from dashboard.config.load import ReloadStatus
 from dashboard.fleet import formatting

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from dashboard import mcp, service
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.changes.events import events_of_cluster
-from dashboard.analysis.parts import clusters_of, only_cluster
+from dashboard.analysis.clusters import clusters_of, only_cluster
 from dashboard.config import Options, load_options
 from dashboard.documents.changes import events_json
 from dashboard.documents.findings import findings_json
@@ -150,9 +150,11 @@ def _document(build: Callable[..., bytes], *choices: str) -> Callable[[Request],
     async def answer(request: Request) -> Response:
         asked = request.query_params
         snapshot, at = asked.get(pages.SNAPSHOT), asked.get(pages.AT)
+        wrong = "write each parameter once" if len(asked) < len(asked.multi_items()) else ""
         if snapshot is not None and at is not None:
-            detail = f"parameters {pages.SNAPSHOT} and {pages.AT}: write one of them"
-            return JSONResponse({"detail": detail}, status_code=400)
+            wrong = f"parameters {pages.SNAPSHOT} and {pages.AT}: write one of them"
+        if wrong:
+            return JSONResponse({"detail": wrong}, status_code=400)
         try:
             wanted = {name: FLAGS[asked.get(name, FALSE)] for name in choices}
             time = parse_time(at) if at is not None else None

@@ -9,7 +9,7 @@ import streamlit as st
 
 from dashboard import service
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.parts import only_cluster
+from dashboard.analysis.clusters import only_cluster
 from dashboard.errors import DashboardError, HistoryError, SnapshotError
 from dashboard.fleet.formatting import end_cut, one_line
 from dashboard.fleet.times import parse_time

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.parts import clusters_of, only_cluster
+from dashboard.analysis.causes import Plan
+from dashboard.analysis.clusters import clusters_of, only_cluster
+from dashboard.analysis.plan import plan_of
 from tests.e2e.frozen_fleets import CLUSTERS, frozen
 
 
@@ -45,3 +47,34 @@ def test_a_finding_that_spans_clusters_is_on_the_replicas_of_the_cluster_only(wh
 
 def test_an_unknown_cluster_has_no_replicas(whole: Fleet) -> None:
     assert only_cluster(whole, "none").replicas == ()
+
+
+@pytest.mark.parametrize("cluster", ["ap", "eu", "us"])
+def test_the_plan_of_a_cluster_is_that_of_the_fleet_without_changes_of_other_clusters(
+    whole: Fleet, cluster: str
+) -> None:
+    part = only_cluster(whole, cluster)
+    known = {each.key: each for each in plan_of(whole).causes}
+
+    assert {each.id for own in plan_of(part).causes for each in own.findings} == {
+        each.id for each in part.inspection.findings if not each.remedy.is_wait
+    }
+    for own in plan_of(part).causes:
+        for fix, of_fleet in zip(own.fixes, known[own.key].fixes, strict=True):
+            assert fix.replicas == tuple(filter(part.by_id.get, of_fleet.replicas))
+            assert fix.gained_in("") == of_fleet.gained_in(f"{cluster}/chat-70b")
+
+
+def test_what_only_another_cluster_can_end_is_a_cause_without_a_fix(whole: Fleet) -> None:
+    cause = next(each for each in plan_of(whole).causes if each.fixes)
+    spanning = replace(cause.findings[0], pools=tuple(each.name for each in whole.pools), replicas=tuple(whole.by_id))
+    fleet = replace(
+        whole,
+        inspection=replace(whole.inspection, findings=(spanning,)),
+        plan=Plan((replace(cause, findings=(spanning,)),)),
+    )
+    changed = {whole.by_id[each].labels["cluster"] for each in cause.fixes[0].replicas}
+    other = next(each for each in clusters_of(whole) if each not in changed)
+    (own,) = plan_of(only_cluster(fleet, other)).causes
+
+    assert (own.key, own.fixes, len(own.findings)) == (cause.key, (), 1)
