@@ -7,4 +7,4 @@ values, `answer` builds the answer, and `metrics` exports its digests on /metric
 `shared` only.
 """
 
-__version__ = "0.1.0"  # of the dashboard, too: both are released together
+__version__ = "1.0.0"  # of the dashboard, too: both are released together

@@ -1,7 +1,7 @@
-"""The tables of the program.
+"""The tables of 1.0.0, frozen: databases with them exist.
 
-Until version 1.0.0 is released the schema is edited in place: no database of an earlier one has to be kept. From then
-on the tables are written out here, and each change of them is a migration.
+As long as no later schema is, these are the tables of the program. Whoever changes one writes those of 1.0.0 out here,
+and adds a migration: see `tests/store/history/test_frozen_schema.py`.
 """
 
 from alembic import op
