@@ -10,17 +10,7 @@ import typer
 from dashboard import service
 from dashboard.analysis.assembly import Fleet, inspected
 from dashboard.analysis.changes.comparison import spread_findings
-from dashboard.cli import fleets
-from dashboard.cli.targets import (
-    ClusterOption,
-    ConfigOption,
-    PrometheusOption,
-    TargetsArgument,
-    TrafficOption,
-    options_of,
-    polled,
-    select_cluster,
-)
+from dashboard.cli import fleets, targets
 from dashboard.cli.terminal import WRONG_USAGE, fail, is_terminal, put, say, width, wrong
 from dashboard.config import Options, policy_of
 from dashboard.config.baselines import relative_name
@@ -39,17 +29,15 @@ Level = Literal["critical", "warning", "info", "never"]
 
 
 def check(
-    target: TargetsArgument = None,
-    config: ConfigOption = None,
-    prometheus: PrometheusOption = None,
+    target: targets.TargetsArgument = None,
+    config: targets.ConfigOption = None,
+    prometheus: targets.PrometheusOption = None,
     snapshot: fleets.SnapshotOption = None,
     baseline: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help=(
-                "Another baseline than those of the options; a deviation fails unless --fail-on is never. Repeatable."
-            ),
+            help="Another baseline than those of the options; a deviation fails unless --fail-on is never. Repeatable.",
         ),
     ] = None,
     fail_on: Annotated[
@@ -72,8 +60,8 @@ def check(
     ] = None,
     history: fleets.HistoryOption = None,
     token_env: fleets.TokenEnvOption = None,
-    traffic: TrafficOption = None,
-    cluster: ClusterOption = None,
+    traffic: targets.TrafficOption = None,
+    cluster: targets.ClusterOption = None,
     *,
     brief: Annotated[bool, typer.Option("--brief", help="With table: print the summary only.")] = False,
 ) -> None:
@@ -96,18 +84,18 @@ def check(
         wrong("--history needs --since, or a --snapshot of the history")
     if brief and output != "table":
         wrong(f"--brief cannot be combined with --format {output}")
-    options = options_of(config, target, snapshot=snapshot, prometheus=prometheus, traffic=traffic)
+    options = targets.options_of(config, target, snapshot=snapshot, prometheus=prometheus, traffic=traffic)
     past = fleets.CommandHistory(options, history, token_env)
     given = fleets.given_baselines(baseline or ())
     if snapshot:
         fleet = _saved(snapshot, options, config, given, past)
     else:
-        fleet = polled(options.with_agreed(fleets.all_baselines(options.agreed, given)), traffic=traffic)
+        fleet = targets.polled(options.with_agreed(fleets.all_baselines(options.agreed, given)), traffic=traffic)
     unread_lists = () if snapshot else fleet.discovery_errors
     left_out = ""
     if since:
         fleet, left_out = _only_new(fleet, since, past)
-    fleet = select_cluster(fleet, cluster)
+    fleet = targets.select_cluster(fleet, cluster)
     level = None if fail_on == "never" else Severity(fail_on)
     verdict = verdict_of(fleet, level, min_coverage, unread_lists, tuple(each.file for each in given), left_out)
     put(

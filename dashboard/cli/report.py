@@ -33,10 +33,7 @@ def report(
     config: ConfigOption = None,
     prometheus: PrometheusOption = None,
     snapshot: fleets.SnapshotOption = None,
-    since: Annotated[
-        str | None,
-        typer.Option(metavar="FILE_ID_OR_PERIOD", help=SINCE),
-    ] = None,
+    since: Annotated[str | None, typer.Option(metavar="FILE_ID_OR_PERIOD", help=SINCE)] = None,
     history: fleets.HistoryOption = None,
     token_env: fleets.TokenEnvOption = None,
     output: Annotated[

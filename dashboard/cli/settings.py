@@ -8,15 +8,8 @@ from typing import Annotated, Literal
 import typer
 
 from dashboard.analysis.assembly import Fleet
+from dashboard.cli import targets
 from dashboard.cli.fleets import SnapshotOption, fleet_of
-from dashboard.cli.targets import (
-    ClusterOption,
-    ConfigOption,
-    PrometheusOption,
-    TargetsArgument,
-    options_of,
-    select_cluster,
-)
 from dashboard.cli.terminal import is_terminal, no_such_pool, put, width, wrong
 from dashboard.fleet import Role
 from dashboard.fleet.formatting import MOST, SOME, count, natural, shortlist
@@ -37,12 +30,12 @@ def settings(
             help="The setting, such as cache_config.block_size or block_size; or a section, such as cache_config.",
         ),
     ],
-    target: TargetsArgument = None,
-    config: ConfigOption = None,
+    target: targets.TargetsArgument = None,
+    config: targets.ConfigOption = None,
     snapshot: SnapshotOption = None,
-    prometheus: PrometheusOption = None,
+    prometheus: targets.PrometheusOption = None,
     pool: Annotated[str | None, typer.Option(metavar="GLOB", help="Print only pools with such a name.")] = None,
-    cluster: ClusterOption = None,
+    cluster: targets.ClusterOption = None,
     version: Annotated[
         str | None, typer.Option(metavar="VERSION", help="Print only replicas of this vLLM version.")
     ] = None,
@@ -52,7 +45,7 @@ def settings(
 ) -> None:
     """Print the values of one setting on all replicas, and its type, default and flag by vLLM version.
 
-    Of a section it lists the settings. Without --snapshot every replica is polled once. Exit code 0 also with
+    Of a section it lists the settings. Without --snapshot every replica is targets.polled once. Exit code 0 also with
     unreachable replicas; 2 for a setting that neither a replica nor a vLLM version has, and for wrong usage or options.
     """
     path = _whole_path(path)
@@ -60,10 +53,10 @@ def settings(
         _refuse_misspelled(path)
     if label and not all("=" in each for each in label.split()):
         wrong("--label: expected KEY=VALUE, such as site=north")
-    fleet, _ = fleet_of(snapshot, options_of(config, target, snapshot=snapshot, prometheus=prometheus))
+    fleet, _ = fleet_of(snapshot, targets.options_of(config, target, snapshot=snapshot, prometheus=prometheus))
     if not fleet.replicas:
         wrong("no targets")
-    fleet = select_cluster(fleet, cluster)
+    fleet = targets.select_cluster(fleet, cluster)
     if pool is not None and not any(setting.pool_values(fleet, path, setting.SettingFilter(pool=pool))):
         no_such_pool(pool, (each.name for each in fleet.pools), unknown="--pool: no pool matches")
     versions = {each.version for each in fleet.replicas if each.version}
@@ -112,7 +105,7 @@ def _whole_path(text: str) -> str:
 
 
 def _refuse_misspelled(path: str) -> None:
-    """Exit with 2 for a path that no vLLM version has, but almost, before anything is polled.
+    """Exit with 2 for a path that no vLLM version has, but almost, before anything is targets.polled.
 
     Other paths are not refused: replicas of a newer version may report them.
     """

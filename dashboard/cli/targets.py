@@ -47,10 +47,7 @@ TrafficOption = Annotated[
         help="Poll twice with this time in between (60s, 5m), for the hit rates of that time.",
     ),
 ]
-TargetsArgument = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[TARGET]...", help=TARGETS_HELP),
-]
+TargetsArgument = Annotated[list[str] | None, typer.Argument(metavar="[TARGET]...", help=TARGETS_HELP)]
 
 
 def options_of(

@@ -8,9 +8,11 @@ from streamlit.delta_generator import DeltaGenerator
 from dashboard.fleet.formatting import one_line
 from dashboard.views import pages
 from dashboard.views.filters import FilterKey, Search, read_search, replace_filters
+from dashboard.views.pool_comparison import SettingChoice
 from dashboard.web import draw, links, markup
 
 PREFIX = "filter_"  # before the key of a control
+DIFFERENCES, ALL = "Only differences", "All settings"  # labels of the control and values in the URL
 
 
 def draw_box(keys: Mapping[str, FilterKey], example: str, more: Callable[[], None]) -> Search:
@@ -39,6 +41,13 @@ def draw_button(*choices: str) -> DeltaGenerator:
     """Draw the button for filters that are choices of their own in the URL, with the number of those that are set."""
     active = sum(name in st.query_params for name in choices)
     return st.popover(f"Filter ({active})" if active else "Filter", key="filter")
+
+
+def draw_rows() -> SettingChoice:
+    """Draw the controls for the rows of a comparison and return their choice."""
+    rows = links.draw_segments("Show", pages.SHOW, (DIFFERENCES, ALL))
+    search = st.text_input("Search", **links.bind(pages.SEARCH), placeholder="path or value", live=True, width=150)
+    return SettingChoice(only_differences=rows != ALL, search=search or "")
 
 
 def _draw_control(key: str, known: FilterKey, search: Search) -> None:

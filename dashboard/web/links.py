@@ -210,9 +210,12 @@ def draw_segments(
     )
 
 
-def draw_select(label: str, name: str, options: Sequence[str], width: int) -> str | None:
-    """Draw a select box that is bound to the URL; None for the first option, which is everything."""
-    shown = st.selectbox(label, options, **bind(name, options), format_func=one_line, width=width)
+def draw_select(
+    label: str, name: str, options: Sequence[str], width: int, words: Callable[[str], str] = str, **more: Any
+) -> str | None:
+    """Draw a select box that is bound to the URL; None for the first option, such as everything."""
+    bound = bind(name, options)
+    shown = st.selectbox(label, options, **bound, format_func=lambda key: one_line(words(key)), width=width, **more)
     return None if shown in {None, options[0]} else str(shown)
 
 

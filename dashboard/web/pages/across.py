@@ -1,19 +1,20 @@
 """The part of Compare with a column for each cluster and cohort: pools of one name in several clusters."""
 
+from collections.abc import Callable
+
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.fleet.formatting import one_line
 from dashboard.fleet.pieces import Kind
 from dashboard.render.tabular import matrix_csv
 from dashboard.views import pages
 from dashboard.views.across import across_report, cluster_pools
 from dashboard.views.blocks import DifferenceTable, View
 from dashboard.views.pool_comparison import SettingChoice, coverage_text
-from dashboard.web import draw, empty, links, share
+from dashboard.web import draw, empty, filter_box, links, share
 from dashboard.web.state import shared
 
-DIFFERENCES, ALL = "Only differences", "All settings"
 MAJORITY = ""  # no reference in the URL
 
 
@@ -32,14 +33,9 @@ def draw_across(fleet: Fleet) -> None:
         return
     head = st.container()
     with draw.controls_row("filters"):
-        rows = links.draw_segments("Show", pages.SHOW, (DIFFERENCES, ALL))
-        search = st.text_input("Search", **links.bind(pages.SEARCH), placeholder="path or value", live=True, width=150)
+        choice = filter_box.draw_rows()
         options = [MAJORITY, *(each.cluster for each in pools if each.cluster)]
-        bound = links.bind(pages.REFERENCE, options)
-        reference = st.selectbox(
-            "Reference", options, **bound, format_func=lambda key: one_line(key) or "majority", width=200
-        )
-        choice = SettingChoice(only_differences=rows != ALL, search=search or "")
+        reference = links.draw_select("Reference", pages.REFERENCE, options, 200, lambda key: key or "majority")
         view, pieces = across_view(fleet, name, choice, reference or MAJORITY)
         st.download_button(
             "CSV",
@@ -49,17 +45,26 @@ def draw_across(fleet: Fleet) -> None:
             on_click="ignore",
             help="What the tables show, values uncut.",
         )
+
+    def url_of(column: str) -> str | None:
+        pool, _, letter = column.rpartition(" ")
+        return links.to(pages.COMPARE, pool=pool, cohort=letter) if pool in {each.name for each in pools} else None
+
+    draw_columns(head, view, pieces, "across", url_of)
+
+
+def draw_columns(
+    head: DeltaGenerator, view: View, pieces: draw.PreparedPieces, key: str, url_of: Callable[[str], str | None]
+) -> None:
+    """Draw a comparison of replicas of several pools; a click opens a setting, or the URL of a column by its key."""
     with head:
         draw.draw_head(view)
-    clicked = draw.draw_prepared(pieces, "across")
+    clicked = draw.draw_prepared(pieces, key)
     share.offer(lambda: view)
-    if clicked is None:
-        return
-    pool, _, letter = clicked.key.rpartition(" ")
-    if clicked.kind is Kind.SETTING:
-        links.open_url(links.to(pages.SETTINGS, path=clicked.key))
-    elif pool in {each.name for each in pools}:
-        links.open_url(links.to(pages.COMPARE, pool=pool, cohort=letter))
+    if clicked is not None:
+        is_setting = clicked.kind is Kind.SETTING
+        if url := links.to(pages.SETTINGS, path=clicked.key) if is_setting else url_of(clicked.key):
+            links.open_url(url)
 
 
 def _tables(view: View) -> list[DifferenceTable]:

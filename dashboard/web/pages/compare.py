@@ -62,7 +62,6 @@ from dashboard.web.state import shared
 
 MOST_REPLICA_COLUMNS = 12  # a larger pool is compared by cohorts only
 LEAST_CHOSEN = 2  # replicas to compare
-DIFFERENCES, ALL = "Only differences", "All settings"  # labels of the control and values in the URL
 ORIGIN_HELP = "Whether an argument, a config file or a variable sets the value. Only the configuration API reports it."
 ADDED = "added_snapshot"  # key of the choice that adds columns
 ACROSS = "Across clusters"
@@ -110,8 +109,7 @@ def choose_pool(pools: Sequence[str], name: str) -> None:
 
 def choose(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> SettingChoice:
     """Draw the controls of the matrix and return their choice. `names` is by replica id."""
-    rows = links.draw_segments("Show", pages.SHOW, (DIFFERENCES, ALL))
-    search = st.text_input("Search", **links.bind(pages.SEARCH), placeholder="path or value", live=True, width=150)
+    rows = filter_box.draw_rows()
     sections = {path.partition(".")[0] for cohort in pool.cohorts for path in cohort.settings}
     options = [EVERY_SECTION, *sorted(sections)]
     reference = _choose_reference(pool, names, baseline)
@@ -121,10 +119,8 @@ def choose(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> S
         columns = COHORTS
         if len(pool.replicas) <= MOST_REPLICA_COLUMNS:
             columns = links.draw_segments("Columns", pages.COLUMNS, (COHORTS, REPLICAS))
-    return SettingChoice(
-        only_differences=rows != ALL,
+    return rows._replace(
         section=section,
-        search=search or "",
         reference=parse_reference(reference, pool, baseline),
         by_replica=columns == REPLICAS,
         origin=origin,
@@ -145,13 +141,9 @@ def _choose_reference(pool: Pool, names: Mapping[str, str], baseline: Baseline |
         MAJORITY.text: "majority" if has_majority else "majority (none)",
     }
     options = [MAJORITY.text, *expected, *letters, *replicas]
-    bound = links.bind(pages.REFERENCE, options)
-    label = TERMS["reference"]
-    return str(
-        st.selectbox(
-            "Reference", options, **bound, format_func=lambda key: one_line(labels[key]), width=175, help=label
-        )
-    )
+    words = TERMS["reference"]
+    chosen = links.draw_select("Reference", pages.REFERENCE, options, 175, labels.__getitem__, help=words)
+    return chosen or MAJORITY.text
 
 
 def open_clicked(clicked: Link) -> None:
@@ -296,37 +288,22 @@ def draw_chosen(shown: Fleet, text: str) -> None:
         return
     head = st.container()
     with draw.controls_row("filters"):
-        rows = links.draw_segments("Show", pages.SHOW, (DIFFERENCES, ALL))
-        search = st.text_input("Search", **links.bind(pages.SEARCH), placeholder="path or value", live=True, width=150)
+        rows = filter_box.draw_rows()
         origin = choose_origin()
         first = chosen_reference(fleet, ids).key or ids[0]
         options = [first, *(each for each in ids if each != first)]
-        bound = links.bind(pages.REFERENCE, options)
-        reference = st.selectbox(
-            "Reference", options, **bound, format_func=lambda key: one_line(fleet.names[key]), width=240
-        )
+        reference = links.draw_select("Reference", pages.REFERENCE, options, 240, fleet.names.__getitem__) or first
         _choose_snapshot(text, ids)
-    choice = SettingChoice(
-        only_differences=rows != ALL,
-        search=search or "",
-        origin=origin,
-        reference=chosen_reference(fleet, ids, str(reference)),
-        by_replica=True,
-    )
+    choice = rows._replace(origin=origin, reference=chosen_reference(fleet, ids, reference), by_replica=True)
     view, pieces = chosen_view(fleet, ids, choice, snapshot_notes(columns, opened))
-    with head:
-        draw.draw_head(view)
-    clicked = draw.draw_prepared(pieces, "chosen")
-    share.offer(lambda: view)
-    if clicked is None:
-        return
-    frozen = next((each for each in columns if each.snapshot and each.key == clicked.key), None)
-    if clicked.kind is Kind.SETTING:
-        links.open_url(links.to(pages.SETTINGS, path=clicked.key))
-    elif frozen is not None:
-        links.open_url(links.live(pages.REPLICA_PAGE, replica=frozen.replica, snapshot=frozen.snapshot))
-    else:
-        draw.open_link(clicked)
+
+    def url_of(column: str) -> str:
+        frozen = next((each for each in columns if each.snapshot and each.key == column), None)
+        if frozen is None:
+            return links.to(pages.REPLICA_PAGE, replica=column)
+        return links.live(pages.REPLICA_PAGE, replica=frozen.replica, snapshot=frozen.snapshot)
+
+    across.draw_columns(head, view, pieces, "chosen", url_of)
 
 
 def _open_snapshots(asked: dict[str, None]) -> tuple[dict[str, OpenedSnapshot], dict[str, str]]:
