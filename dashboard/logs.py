@@ -29,7 +29,6 @@ class JsonFormatter(logging.Formatter):
     """Writes a record as one line, of its exception the type only."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
         error = record.exc_info[0] if record.exc_info else None
         more = {"exception": error.__name__} if error else {}
         return json_line(record.getMessage(), record.levelname.lower(), record.name, record.created, more)
@@ -41,13 +40,11 @@ class JsonStream(io.TextIOBase):
     encoding = "utf-8"
 
     def __init__(self, stream: TextIO) -> None:
-        """Write to this stream."""
         self.stream = stream
         self._started = ""
         self._lock = threading.RLock()
 
     def write(self, text: str) -> int:
-        """Write the lines that are whole."""
         with self._lock:
             *lines, self._started = (self._started + text).split("\n")
             for line in lines:
@@ -57,7 +54,6 @@ class JsonStream(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Flush the stream."""
         self.stream.flush()
 
 

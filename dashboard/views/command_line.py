@@ -11,19 +11,12 @@ from dashboard.fleet.pieces import Piece, Style, plain
 from dashboard.rules.catalogue import BY_ID, places
 from dashboard.rules.findings import Finding, OutcomeKind, Severity
 from dashboard.rules.registry import Scope
-from dashboard.views import finding_text
+from dashboard.views import finding_text, summary
 from dashboard.views.blocks import Cell, Column, Entries, Entry, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
 from dashboard.views.effect import finding_line
 from dashboard.views.finding_list import EITHER, has_alternatives, labelled
 from dashboard.views.finding_text import with_code
-from dashboard.views.summary import (
-    SEVERITY_TERMS,
-    findings_lead,
-    findings_title,
-    shared_text,
-    skipped_rules,
-)
 from dashboard.views.table import Field, to_table
 from dashboard.views.traffic import rate_hint, rate_text
 
@@ -48,7 +41,7 @@ def check_view(fleet: Fleet, left_out: str = "") -> View:
         for finding, earlier in finding_text.with_earlier(inspection.findings)
     ]
     sections = [
-        Section(f"severity-{severity}", count(len(own), SEVERITY_TERMS[severity]), (Entries(own),))
+        Section(f"severity-{severity}", count(len(own), summary.SEVERITY_TERMS[severity]), (Entries(own),))
         for severity in Severity
         if (own := tuple(entry for each, entry in entries if each is severity))
     ]
@@ -61,7 +54,7 @@ def check_view(fleet: Fleet, left_out: str = "") -> View:
         ("unreachable", "Unreachable", finding_text.unreachable(fleet)),
     )
     sections += [_list(anchor, heading, lines) for anchor, heading, lines in lists if lines]
-    if skipped := skipped_rules(inspection):
+    if skipped := summary.skipped_rules(inspection):
         on_traffic = sum(BY_ID[each].scope is Scope.TRAFFIC for each in skipped)
         numbers = ((SKIPPED, len(skipped) - on_traffic), (SKIPPED_TRAFFIC, on_traffic))
         lines = [text.format(count(number, "rule")) for text, number in numbers if number]
@@ -71,8 +64,8 @@ def check_view(fleet: Fleet, left_out: str = "") -> View:
     nothing = "" if fleet.coverage.answered else "no replica answered; "
     return View(
         title="vLLM fleet",
-        headline=f"{fleet.name}: {nothing}{findings_title(inspection, are_new=bool(left_out))}",
-        lead=f"{findings_lead(fleet)}. {left_out}".rstrip(),
+        headline=f"{fleet.name}: {nothing}{summary.findings_title(inspection, are_new=bool(left_out))}",
+        lead=f"{summary.findings_lead(fleet)}. {left_out}".rstrip(),
         context=context_of(fleet),
         parts=tuple(sections),
     )
@@ -140,7 +133,7 @@ def _sharing(fleet: Fleet) -> str:
     if counts.unknown == counts.counted:
         return f"Prefix sharing is unknown for {count(counts.unknown, 'replica')}."
     unknown = f", {counts.unknown:,} unknown" if counts.unknown else ""
-    return f"{shared_text(counts)} share prefixes with their pool{unknown}."
+    return f"{summary.shared_text(counts)} share prefixes with their pool{unknown}."
 
 
 def _replicas(fleet: Fleet) -> Table:

@@ -2,19 +2,9 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
+from dashboard.analysis import effect
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.causes import Cause
-from dashboard.analysis.effect import (
-    Effect,
-    avoidable_tokens,
-    effects_of_cause,
-    effects_on,
-    in_one_rate,
-    is_of_prefixes,
-    prompt_share,
-    sides_of,
-    together,
-)
 from dashboard.analysis.plan import is_explained
 from dashboard.fleet.formatting import count, duration, missing_rate, share, short, uncapitalized
 from dashboard.fleet.pieces import plain
@@ -54,8 +44,8 @@ def cause_text(fleet: Fleet, cause: Cause, pool: str = "", *, is_whole: bool = F
     """
     if why_no_traffic(fleet):
         return ""
-    effects = effects_of_cause(fleet, cause, pool)
-    if not is_of_prefixes(cause.findings):
+    effects = effect.effects_of_cause(fleet, cause, pool)
+    if not effect.is_of_prefixes(cause.findings):
         return _latency_text(effects) if _is_slow(fleet, cause.findings) else ""
     if not effects:
         return f"Prefix hit rate: {_why_missing(fleet, cause.replicas)}"
@@ -71,10 +61,10 @@ def finding_line(fleet: Fleet, finding: Finding) -> str:
 def findings_effect(fleet: Fleet, findings: Sequence[Finding]) -> str:
     """Return the same of findings together, without a label; also empty where whole pools have them: none compares."""
     replicas = {replica for each in findings for replica in each.replicas}
-    effects = effects_on(fleet, replicas, pools_of(findings))
+    effects = effect.effects_on(fleet, replicas, pools_of(findings))
     if all(each.is_whole for each in effects):
         return ""
-    if is_of_prefixes(findings):
+    if effect.is_of_prefixes(findings):
         return _measured_text(effects)
     return _latency_text(effects) if _is_slow(fleet, findings) else ""
 
@@ -85,9 +75,9 @@ def _is_slow(fleet: Fleet, findings: Sequence[Finding]) -> bool:
     return any(each in findings or is_explained(each, findings) for each in slow)
 
 
-def _latency_text(effects: Sequence[Effect]) -> str:
+def _latency_text(effects: Sequence[effect.Effect]) -> str:
     """Return the time to first token of the affected replicas and of the others; empty where it is unknown."""
-    both = together(effects)
+    both = effect.together(effects)
     own, other = both.affected.first_token, both.rest.first_token
     if own is None:
         return ""
@@ -95,9 +85,9 @@ def _latency_text(effects: Sequence[Effect]) -> str:
     return f"Time to first token {seconds_text(own)}{rest}."
 
 
-def _measured_text(effects: Sequence[Effect], *, is_whole: bool = False) -> str:
-    shown = in_one_rate(effects)
-    both, pools = together(shown), "the pool" if len(shown) == 1 else "their pools"
+def _measured_text(effects: Sequence[effect.Effect], *, is_whole: bool = False) -> str:
+    shown = effect.in_one_rate(effects)
+    both, pools = effect.together(shown), "the pool" if len(shown) == 1 else "their pools"
     rest = (
         f"unaffected replicas {rate_in_sentence(both.rest)}" if both.has_rest else f"no unaffected replica in {pools}"
     )
@@ -111,7 +101,7 @@ def _measured_text(effects: Sequence[Effect], *, is_whole: bool = False) -> str:
         measured = f"{where}: {uncapitalized(measured)}"
     if is_whole and both.has_rest:
         return f"{measured} {_estimate_text(shown)}"
-    tokens = avoidable_tokens(shown)
+    tokens = effect.avoidable_tokens(shown)
     return f"{measured} {ESTIMATE}: {per_minute(tokens)}." if tokens else measured
 
 
@@ -121,11 +111,11 @@ def effect_section(fleet: Fleet, findings: Sequence[Finding]) -> Section:
     Where prefixes are not found, with the estimate of what the replicas recompute, or why there is none.
     """
     replicas = {replica for each in findings for replica in each.replicas}
-    effects = effects_on(fleet, replicas, pools_of(findings))
+    effects = effect.effects_on(fleet, replicas, pools_of(findings))
     if not effects:
         return Section("effect", "Effect, measured", (quiet_paragraph(_why_missing(fleet, replicas)),))
     blocks: list[Block] = [_table(fleet, effects, replicas)]
-    if is_of_prefixes(findings):
+    if effect.is_of_prefixes(findings):
         blocks.append(Paragraph(plain(_estimate_text(effects))))
     return Section("effect", "Effect, measured", tuple(blocks))
 
@@ -138,18 +128,18 @@ def _why_missing(fleet: Fleet, replicas: Iterable[str]) -> str:
     )
 
 
-def _table(fleet: Fleet, effects: Sequence[Effect], replicas: Collection[str]) -> Table:
+def _table(fleet: Fleet, effects: Sequence[effect.Effect], replicas: Collection[str]) -> Table:
     """Return affected and unaffected replicas side by side, sums where these are of several pools."""
-    shown = in_one_rate(effects)
-    both, pools = together(shown), [each.pool for each in shown]
-    parts = [sides_of(fleet, pool, replicas) for pool in pools]
+    shown = effect.in_one_rate(effects)
+    both, pools = effect.together(shown), [each.pool for each in shown]
+    parts = [effect.sides_of(fleet, pool, replicas) for pool in pools]
     sides = []
     for place, name in enumerate(SIDES):
         own = [each for part in parts for each in part[place]]
         head = f"{name}: {count(len(own), 'replica')}"
         if own and len(pools) > 1:
             used = both.rest if place else both.affected
-            sides.append(TrafficRow(head, used, share=prompt_share(fleet, own, pools)))
+            sides.append(TrafficRow(head, used, share=effect.prompt_share(fleet, own, pools)))
         elif own:
             sides.append(traffic_of(fleet, head, pools[0], own))
     columns = (Column("Traffic"), *(Column(each.name, is_number=True) for each in sides))
@@ -161,10 +151,10 @@ def _table(fleet: Fleet, effects: Sequence[Effect], replicas: Collection[str]) -
     return Table("effect", "Effect, measured", columns, rows, f"{', '.join(notes)}.")
 
 
-def _estimate_text(effects: Sequence[Effect]) -> str:
+def _estimate_text(effects: Sequence[effect.Effect]) -> str:
     """Return the estimate with its inputs and its assumption, or why there is none."""
-    effects = in_one_rate(effects)
-    tokens, only = avoidable_tokens(effects), effects[0]
+    effects = effect.in_one_rate(effects)
+    tokens, only = effect.avoidable_tokens(effects), effects[0]
     if tokens is None:
         several = "In no pool both these replicas and unaffected ones have a hit rate."
         missing = only.missing if len(effects) == 1 else several

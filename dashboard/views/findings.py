@@ -23,7 +23,7 @@ from dashboard.fleet.pieces import (
 )
 from dashboard.rules.catalogue import BY_ID
 from dashboard.rules.findings import Evidence, Finding, OutcomeKind, Remedy, Severity
-from dashboard.views import finding_list, pages
+from dashboard.views import finding_list, pages, summary
 from dashboard.views.blocks import Banner, Block, Cell, Column, Entries, Entry, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
 from dashboard.views.effect import effect_section
@@ -46,14 +46,6 @@ from dashboard.views.pool_text import context_text, trait_paragraphs
 from dashboard.views.rules import error_blocks, outcome_table, rule_section
 from dashboard.views.setting import affected_section
 from dashboard.views.since import SINCE, since_cell, since_paragraphs
-from dashboard.views.summary import (
-    SEVERITY_TERMS,
-    findings_lead,
-    findings_title,
-    is_clean,
-    no_findings_text,
-    scoped_title,
-)
 from dashboard.views.table import Field, to_table
 
 MOST_REPLICAS = 60  # of one finding by name
@@ -94,8 +86,8 @@ def findings_report(fleet: Fleet, chosen: finding_list.FindingFilter = EVERYTHIN
     ]
     return View(
         title="Findings",
-        headline=scoped_title(findings_title(fleet.inspection), chosen.pool),
-        lead=f"{findings_lead(fleet)}.{hidden}",
+        headline=summary.scoped_title(summary.findings_title(fleet.inspection), chosen.pool),
+        lead=f"{summary.findings_lead(fleet)}.{hidden}",
         context=context_of(fleet, filters=chosen.choices),
         parts=tuple(parts),
     )
@@ -137,7 +129,7 @@ def severity_parts(
         left = sum(map(len, groups[MOST_ENTRIES:]))
         more = [Paragraph(plain(f"And {count(left, 'more finding')}."))] if left else []
         distinct = f" ({len(groups):,} distinct)" if len(groups) < len(own) else ""
-        title = f"{count(len(own), SEVERITY_TERMS[severity])}{distinct}"
+        title = f"{count(len(own), summary.SEVERITY_TERMS[severity])}{distinct}"
         entries = finding_list.full_entries(groups[:MOST_ENTRIES], fleet, own, notes, before_notes)
         parts.append(Section(f"severity-{severity}", title, (entries, *more)))
     return parts
@@ -167,8 +159,8 @@ def findings_table(known: finding_list.FindingList) -> Table:
 def _none(fleet: Fleet, known: finding_list.FindingList) -> Section:
     if known.active:
         text, tone = f"The filters hide all {count(len(known.active), 'finding')}.", Tone.PLAIN
-    elif is_clean(fleet):
-        text, tone = f"No findings. {no_findings_text(fleet)}", Tone.GOOD
+    elif summary.is_clean(fleet):
+        text, tone = f"No findings. {summary.no_findings_text(fleet)}", Tone.GOOD
     else:
         text, tone = "No rule on settings was evaluated; see the reasons below.", Tone.UNKNOWN
     return Section("findings", "Findings", (Paragraph(plain(text), tone),))

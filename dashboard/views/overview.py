@@ -16,7 +16,7 @@ from dashboard.fleet.formatting import SOME, count, natural, setting_text, short
 from dashboard.fleet.pieces import Kind, Link, Piece, Text, page
 from dashboard.rules.findings import Severity
 from dashboard.rules.sentences import capital
-from dashboard.views import pages
+from dashboard.views import pages, summary
 from dashboard.views.across import MOST_LISTED, cluster_link, clusters_section, clusters_table
 from dashboard.views.blocks import (
     Cell,
@@ -43,13 +43,6 @@ from dashboard.views.pool_text import (
     sharing_severity,
     verdict_text,
     versions_text,
-)
-from dashboard.views.summary import (
-    counts_text,
-    fleet_lead,
-    incomplete_replicas,
-    sharing_title,
-    tally_text,
 )
 from dashboard.views.table import Field, sort_table, to_table
 from dashboard.views.traffic import HIT_RATE, NOT_BY_REPLICA, TrafficRow, rate_text, traffic_figures, why_no_traffic
@@ -94,7 +87,7 @@ def overview_report(
     if order == BY_EFFECT:
         fleet = replace(fleet, plan=by_effect(fleet, plan_of(fleet)))
     chosen = {pages.SORT: sort, pages.ORDER: order, pages.MAP: colouring}
-    unread = incomplete_replicas(fleet)
+    unread = summary.incomplete_replicas(fleet)
     pools = pools_by_urgency(fleet)
     numbers = summary_figures(fleet, page(pages.REVIEW), _with(chosen, pages.MAP, BY_RATE))
     parts = [
@@ -116,8 +109,8 @@ def overview_report(
         parts.append(Section(UNREAD, "Incomplete data", unread_entries(unread, MOST_UNREAD)))
     return View(
         title="Overview",
-        headline=sharing_title(fleet),
-        lead=fleet_lead(fleet),
+        headline=summary.sharing_title(fleet),
+        lead=summary.fleet_lead(fleet),
         context=context_of(fleet),
         parts=(*parts, glossary(TERMS), *changes_section(whole or fleet, plan_of(fleet))),
     )
@@ -230,7 +223,7 @@ def _findings_cell(fleet: Fleet, pool: Pool) -> Cell:
     rollout = ", rollout" if pool.name in fleet.inspection.rollouts else ""
     if tally.worst:
         link = page(pages.FINDINGS, pool=pool.name)
-        return Cell(f"{tally_text(tally)}{rollout}", Tone(tally.worst), link=link)
+        return Cell(f"{summary.tally_text(tally)}{rollout}", Tone(tally.worst), link=link)
     is_read = bool(pool.cohorts)
     return Cell(f"{'none' if is_read else formatting.NOT_KNOWN}{rollout}", Tone.GOOD if is_read else Tone.PLAIN)
 
@@ -299,13 +292,13 @@ def _rate_of(fleet: Fleet, pools: Iterable[Pool]) -> str:
 
 def _sharing_of(fleet: Fleet, pools: Sequence[Pool]) -> str:
     counts = sum_counts(fleet.sharing_counts[pool.name] for pool in pools)
-    return row_text(fleet, pools[0], counts) if len(pools) == 1 else counts_text(counts)
+    return row_text(fleet, pools[0], counts) if len(pools) == 1 else summary.counts_text(counts)
 
 
 def row_text(fleet: Fleet, pool: Pool, counts: SharingCounts) -> str:
     """Return how many replicas of a pool share prefixes with it, or why they are not counted."""
     if counts.counted:
-        return counts_text(counts)
+        return summary.counts_text(counts)
     if counts.excluded:
         return "one replica" if fleet.uses_prefixes(pool.name) else "not needed"
     return "no data"

@@ -13,6 +13,7 @@ from dashboard.fleet import Pool
 from dashboard.fleet.formatting import MOST, count, shortlist
 from dashboard.fleet.pieces import Kind, Link, Piece, Style, page, plain
 from dashboard.rules.findings import Severity
+from dashboard.views import pool_comparison
 from dashboard.views.blocks import Block, DifferenceTable, Paragraph, Section
 from dashboard.views.capacity import outlier_entries, pools_table, ranks_table
 from dashboard.views.capacity_blocks import charts, is_uneven, notes, ranks_by_pool
@@ -21,15 +22,6 @@ from dashboard.views.compare import cohorts_table, sharing_band
 from dashboard.views.names import brief, slugs
 from dashboard.views.pages import CAPACITY as CAPACITY_PAGE
 from dashboard.views.pages import COMPARE, POOL
-from dashboard.views.pool_comparison import (
-    compare_chosen,
-    difference_sightings,
-    head_text,
-    hidden_text,
-    members_of,
-    uncovered_text,
-    worst_by_path,
-)
 from dashboard.views.pool_text import pools_by_urgency, sharing_severity
 from dashboard.views.since import ANYTHING, Recency, newest, newest_first
 from dashboard.views.summary import is_split
@@ -77,14 +69,14 @@ def _alike_pools(fleet: Fleet, recency: Recency) -> list[list[Pool]]:
     groups: dict[object, list[Pool]] = {}
     pools = [each for each in pools_by_urgency(fleet) if has_recent(fleet, each, recency)]
     if recency.is_newest_first:
-        pools.sort(key=lambda each: newest_first(newest(difference_sightings(fleet, each).values())))
+        pools.sort(key=lambda each: newest_first(newest(pool_comparison.difference_sightings(fleet, each).values())))
     for pool in pools:
-        named = worst_by_path(fleet.inspection, pool.name)
+        named = pool_comparison.worst_by_path(fleet.inspection, pool.name)
         rows = []
         for each in pool.differences:
             values = each.values
             rows.append((each.path, each.majority, tuple((one.value, one.state, one.cohorts) for one in values)))
-        seen = difference_sightings(fleet, pool)
+        seen = pool_comparison.difference_sightings(fleet, pool)
         recent = tuple(each.path for each in pool.differences if recency.keeps(seen.get(each.path)))
         letters = tuple(cohort.letter for cohort in pool.cohorts)
         kind = sharing_severity(fleet.sharing[pool.name], named)
@@ -96,7 +88,7 @@ def has_recent(fleet: Fleet, pool: Pool, recency: Recency) -> bool:
     """Return whether the cohorts of a pool have a difference that is shown."""
     if recency.new_since is None:
         return is_split(pool)
-    return is_split(pool) and any(map(recency.keeps, difference_sightings(fleet, pool).values()))
+    return is_split(pool) and any(map(recency.keeps, pool_comparison.difference_sightings(fleet, pool).values()))
 
 
 def _differences_of(
@@ -108,7 +100,7 @@ def _differences_of(
     """
     pool, more_pools = pools[0], len(pools) - 1
     title = f"{brief(pool.name)}{f' and {more_pools:,} more like it' if more_pools else ''}"
-    found, _ = compare_chosen(fleet, pool)
+    found, _ = pool_comparison.compare_chosen(fleet, pool)
     rows = tuple(row for row in found.matrix.rows if recency.keeps(found.sightings.get(row.path)))
     if recency.is_newest_first:
         rows = tuple(sorted(rows, key=lambda row: newest_first(found.sightings.get(row.path))))
@@ -117,8 +109,8 @@ def _differences_of(
     shown = found.with_rows(row for row in rows if row.path in main.union(others))
     hidden = len(found.matrix.rows) - len(shown.matrix.rows)
 
-    members = members_of(fleet, pool)
-    text = head_text(pool, members, fleet.inspection.domains.get(pool.name))
+    members = pool_comparison.members_of(fleet, pool)
+    text = pool_comparison.head_text(pool, members, fleet.inspection.domains.get(pool.name))
     blocks: list[Block] = [Paragraph((Piece(text, Style.MUTED),))]
     if more_pools:
         names = shortlist([brief(each.name) for each in pools[1:]], MOST)
@@ -131,7 +123,7 @@ def _differences_of(
             shown,
             name=f"settings-{slug}",
             caption=f"Settings that differ in {brief(pool.name)}",
-            notes=(*more, hidden_text(found.matrix, members), *uncovered_text(shown)),
+            notes=(*more, pool_comparison.hidden_text(found.matrix, members), *pool_comparison.uncovered_text(shown)),
         )
     )
     cohorts = cohorts_table(pool, fleet.names, slug, found.column_sightings)

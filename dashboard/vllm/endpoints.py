@@ -79,23 +79,15 @@ class KVEventSource(Wire):
 KV_EVENT_SOURCES = TypeAdapter(Annotated[dict[Count, KVEventSource], Field(max_length=MAX_RANKS)])
 
 
-class GrpcParallelism(Wire):
-    """`world_size` is that of one engine."""
-
-    tensor_parallel_size: Size | None = None
-    pipeline_parallel_size: Size | None = None
-    data_parallel_size: Size | None = None
-    data_parallel_size_local: Size | None = None
-    decode_context_parallel_size: Size | None = None
-    world_size: Size | None = None
-
-
 class GrpcServerInfo(Wire):
-    """vllm.Control/GetServerInfo (control.proto). What is not on the wire is not reported."""
+    """vllm.Control/GetServerInfo (control.proto). What is not on the wire is not reported.
+
+    `world_size` of `parallelism` is that of one engine.
+    """
 
     engine_version: LimitedText
     instance_id: LimitedText | None = None
-    parallelism: GrpcParallelism = Field(default_factory=GrpcParallelism)
+    parallelism: dict[str, Size] = Field(default_factory=dict)
     max_model_len: Size | None = None
     kv_block_size: Size | None = None
     total_kv_blocks: Size | None = None
@@ -127,15 +119,11 @@ class GrpcLoras(Wire):
     adapters: Annotated[tuple[GrpcLora, ...], Field(max_length=MAX_MODELS)] = ()
 
 
-class GrpcKVEventSource(Wire):
-    """One DP rank's publisher. Its endpoints are the bound ones."""
+class GrpcKVEventSource(KVEventSource):
+    """One DP rank's publisher. Its endpoints, the bound ones, are not in control.proto."""
 
     transport: LimitedText
-    topic: LimitedText | None = None
     data_parallel_rank: Count = 0
-    buffer_steps: Count | None = None
-    hwm: Count | None = None
-    max_queue_size: Count | None = None
 
 
 class GrpcKVEventSources(Wire):

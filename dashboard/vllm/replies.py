@@ -119,8 +119,8 @@ def read_grpc_server_info(payload: Any) -> Reply:
     """vllm.Control/GetServerInfo: of several engines only the sum of the blocks is reported."""
     info = endpoints.GrpcServerInfo.model_validate(payload)
     settings, identity = settings_of(info.model_dump(exclude_unset=True), Source.GRPC)
-    parallel = info.parallelism
-    number = min(parallel.data_parallel_size_local or parallel.data_parallel_size or 1, endpoints.MAX_RANKS)
+    size = info.parallelism.get("data_parallel_size", 1)
+    number = min(info.parallelism.get("data_parallel_size_local", size), endpoints.MAX_RANKS)
     blocks = info.total_kv_blocks
     engines = [EngineReport(rank, blocks_of_all=blocks) for rank in range(number)] if number > 1 else []
     engines = engines or [EngineReport(0, blocks)]

@@ -4,22 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+import sqlalchemy as sa
 from pydantic_core import from_json, to_json
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Connection,
-    Select,
-    Table,
-    and_,
-    exists,
-    func,
-    literal_column,
-    or_,
-    select,
-    type_coerce,
-    union_all,
-)
 
 from dashboard.analysis.changes.events import BETWEEN_POOLS
 from dashboard.analysis.timeline import CountChange, MarkKind, Period, TimelineGroup, TimelineMark, stepped
@@ -32,24 +18,24 @@ from dashboard.store.history import schema
 from dashboard.store.history.bodies import read_bodies, read_members, read_parts
 
 # PostgreSQL takes no parameters in what a query groups by.
-NOTHING: ColumnElement[str] = literal_column("''")
-ONE: ColumnElement[int] = literal_column("1", BigInteger)
+NOTHING: sa.ColumnElement[str] = sa.literal_column("''")
+ONE: sa.ColumnElement[int] = sa.literal_column("1", sa.BigInteger)
 MOST_ROWS = 2_000  # of marks: the newest
 MOST_DOCUMENTS = 200  # whose value of a setting is read; each takes 0.1 ms
 NO_VALUE = SettingValue("null", State.ABSENT)
 STATE, VERSION, DOCUMENT = "state", "version", "document"  # what the timeline of a replica shows
 
-SqlCondition = ColumnElement[bool]
+SqlCondition = sa.ColumnElement[bool]
 
 
-def read_cohorts(connection: Connection, period: Period, pool: str | None) -> list[TimelineGroup]:
+def read_cohorts(connection: sa.Connection, period: Period, pool: str | None) -> list[TimelineGroup]:
     """Return the cohorts of all pools or of one; the key of a group is a document."""
     c = schema.cohort_span.c
     wanted = [c.pool == pool] if pool is not None else []
     return _groups(connection, schema.cohort_span, period, (c.pool, c.document, c.version), c.replicas, wanted)
 
 
-def read_documents(connection: Connection, period: Period, pool: str | None) -> list[TimelineGroup]:
+def read_documents(connection: sa.Connection, period: Period, pool: str | None) -> list[TimelineGroup]:
     """Return how many replicas of all pools, or of one, had which document."""
     c = schema.replica_span.c
     wanted: list[SqlCondition] = [c.document.is_not(None), c.pool.is_not(None)]
@@ -57,14 +43,14 @@ def read_documents(connection: Connection, period: Period, pool: str | None) -> 
     return _groups(connection, schema.replica_span, period, (c.pool, c.document, c.version), ONE, wanted)
 
 
-def read_replica(connection: Connection, period: Period, address: str) -> list[TimelineGroup]:
+def read_replica(connection: sa.Connection, period: Period, address: str) -> list[TimelineGroup]:
     """Return state, version and document of a replica over time: the pool of a group is what its key is."""
-    ids = connection.scalars(select(schema.replica.c.id).where(schema.replica.c.address == address)).all()
+    ids = connection.scalars(sa.select(schema.replica.c.id).where(schema.replica.c.address == address)).all()
     c = schema.replica_span.c
     found = []
     for name, column in ((STATE, c.state), (VERSION, c.version), (DOCUMENT, c.document)):
-        names: list[ColumnElement[Any]] = [
-            literal_column(f"'{name}'"),
+        names: list[sa.ColumnElement[Any]] = [
+            sa.literal_column(f"'{name}'"),
             column,
             c.version if name == DOCUMENT else NOTHING,
         ]
@@ -75,48 +61,50 @@ def read_replica(connection: Connection, period: Period, address: str) -> list[T
 
 
 def read_restarts(
-    connection: Connection, period: Period, pool: str | None = None, address: str | None = None
+    connection: sa.Connection, period: Period, pool: str | None = None, address: str | None = None
 ) -> Iterator[TimelineMark]:
     """Yield restarts, those of a pool in one column together: a replica reports another start than before."""
     c = schema.replica_span.c
-    before = func.lag(c.started_at).over(partition_by=c.replica_id, order_by=c.from_at).label("before")
-    spans = select(c.replica_id, c.name, c.pool, c.from_at, c.started_at, before).where(
-        c.started_at.is_not(None), c.from_at <= period.until, or_(c.to_at.is_(None), c.to_at > period.since)
+    before = sa.func.lag(c.started_at).over(partition_by=c.replica_id, order_by=c.from_at).label("before")
+    spans = sa.select(c.replica_id, c.name, c.pool, c.from_at, c.started_at, before).where(
+        c.started_at.is_not(None), c.from_at <= period.until, sa.or_(c.to_at.is_(None), c.to_at > period.since)
     )
     if pool is not None:
         spans = spans.where(c.pool == pool)
     if address is not None:
-        spans = spans.where(c.replica_id.in_(select(schema.replica.c.id).where(schema.replica.c.address == address)))
+        spans = spans.where(c.replica_id.in_(sa.select(schema.replica.c.id).where(schema.replica.c.address == address)))
     each = spans.subquery().c
-    names = [func.coalesce(each.pool, NOTHING).label("pool")]
-    query = _by_column(period, names, each.from_at, func.min(each.name).label("name"))
+    names = [sa.func.coalesce(each.pool, NOTHING).label("pool")]
+    query = _by_column(period, names, each.from_at, sa.func.min(each.name).label("name"))
     for row in _newest(connection, query.where(each.before != each.started_at, each.from_at > period.since)):
         text = f"{row.name} restarted" if row.number == 1 else f"{count(row.number, 'restart')}, {row.name} among them"
         yield TimelineMark(MarkKind.RESTART, _time(row.first), _time(row.last), (row.pool,), text, row.number)
 
 
-def read_findings(connection: Connection, period: Period, pool: str | None) -> Iterator[TimelineMark]:
+def read_findings(connection: sa.Connection, period: Period, pool: str | None) -> Iterator[TimelineMark]:
     """Yield when critical findings and warnings began, became more severe, spread and ended.
 
     Those of a subject and column are one. Those that the recording began with, and those of another rule set, have no
     beginning; suppressed ones no mark.
     """
     c = schema.finding_span.c
-    counted = and_(c.severity.in_((MarkKind.CRITICAL, MarkKind.WARNING)), c.suppressed.is_(False))
-    began = and_(c.from_at > period.since, c.from_at <= period.until, c.from_at == c.since, c.absent_at.is_not(None))
+    counted = sa.and_(c.severity.in_((MarkKind.CRITICAL, MarkKind.WARNING)), c.suppressed.is_(False))
+    began = sa.and_(c.from_at > period.since, c.from_at <= period.until, c.from_at == c.since, c.absent_at.is_not(None))
     later, earlier = schema.finding_span.alias(), schema.finding_span.alias()
-    goes_on = exists().where(later.c.fingerprint == c.fingerprint, later.c.from_at == c.to_at)
-    ended = and_(c.to_at > period.since, c.to_at <= period.until, ~goes_on)
+    goes_on = sa.exists().where(later.c.fingerprint == c.fingerprint, later.c.from_at == c.to_at)
+    ended = sa.and_(c.to_at > period.since, c.to_at <= period.until, ~goes_on)
     then = earlier.c
-    follows = and_(then.fingerprint == c.fingerprint, then.to_at == c.from_at, then.ruleset == c.ruleset)
-    is_worse = or_(then.severity == Severity.INFO, and_(then.severity == MarkKind.WARNING, c.severity != then.severity))
+    follows = sa.and_(then.fingerprint == c.fingerprint, then.to_at == c.from_at, then.ruleset == c.ruleset)
+    is_worse = sa.or_(
+        then.severity == Severity.INFO, sa.and_(then.severity == MarkKind.WARNING, c.severity != then.severity)
+    )
     # As Extent.exceeds: more replicas, and a larger share.
-    is_spread = and_(
+    is_spread = sa.and_(
         c.severity == then.severity, c.replicas > then.replicas, c.replicas * then.total > then.replicas * c.total
     )
-    worse = and_(c.from_at > period.since, c.from_at <= period.until, follows, or_(is_worse, is_spread))
-    sentence = func.min(c.sentence).label("sentence")
-    new: ColumnElement[str] = func.coalesce(NOTHING, NOTHING)  # PostgreSQL groups by no bare constant
+    worse = sa.and_(c.from_at > period.since, c.from_at <= period.until, follows, sa.or_(is_worse, is_spread))
+    sentence = sa.func.min(c.sentence).label("sentence")
+    new: sa.ColumnElement[str] = sa.func.coalesce(NOTHING, NOTHING)  # PostgreSQL groups by no bare constant
     for time, happened, before in ((c.from_at, began, new), (c.from_at, worse, then.severity), (c.to_at, ended, new)):
         names = [c.subject, c.severity, before.label("before")]
         query = _by_column(period, names, time, sentence).where(counted, happened)
@@ -128,7 +116,7 @@ def read_findings(connection: Connection, period: Period, pool: str | None) -> I
 
 
 def read_values(
-    connection: Connection, until: datetime, path: str, documents: Sequence[str]
+    connection: sa.Connection, until: datetime, path: str, documents: Sequence[str]
 ) -> dict[str, SettingValue]:
     """Return the value of a setting by document, without secrets; absent where the document does not have it.
 
@@ -140,15 +128,15 @@ def read_values(
 
 
 def read_settings(
-    connection: Connection, until: datetime, documents: Sequence[str], path: str | None = None
+    connection: sa.Connection, until: datetime, documents: Sequence[str], path: str | None = None
 ) -> Mapping[str, Document]:
     """Return documents without secrets, those that the history has, with all settings or with one of them."""
-    last = select(schema.fleet_span.c.body).order_by(schema.fleet_span.c.from_at.desc()).limit(1)
+    last = sa.select(schema.fleet_span.c.body).order_by(schema.fleet_span.c.from_at.desc()).limit(1)
     shell = read_bodies(connection, connection.scalars(last).all())
     bodies: dict[str, int] = {}
     c = schema.document_span.c
     for some in schema.chunks(documents):
-        rows = connection.execute(select(c.document, c.body).where(c.document.in_(some)).order_by(c.from_at))
+        rows = connection.execute(sa.select(c.document, c.body).where(c.document.in_(some)).order_by(c.from_at))
         bodies |= {row.document: row.body for row in rows}
     if path is None:
         contents = read_bodies(connection, set(bodies.values()))
@@ -159,7 +147,7 @@ def read_settings(
     return read_parts(next(iter(shell.values())), until, documents=wanted).documents if wanted else {}
 
 
-def contradicts(connection: Connection, document: str, other: str) -> bool:
+def contradicts(connection: sa.Connection, document: str, other: str) -> bool:
     """Return whether two documents have different values of a setting; two of one cohort do not."""
     one, two = (_settings(connection, each) for each in (document, other))
     both = [(one[path], two[path]) for path in one.keys() & two.keys()]
@@ -169,37 +157,40 @@ def contradicts(connection: Connection, document: str, other: str) -> bool:
     )
 
 
-def _settings(connection: Connection, document: str) -> dict[str, Any]:
-    query = select(schema.document_span.c.body).where(schema.document_span.c.document == document).limit(1)
+def _settings(connection: sa.Connection, document: str) -> dict[str, Any]:
+    query = sa.select(schema.document_span.c.body).where(schema.document_span.c.document == document).limit(1)
     bodies = read_bodies(connection, connection.scalars(query).all())
     settings: dict[str, Any] = from_json(next(iter(bodies.values()), b"{}"))
     return settings
 
 
 def _groups(
-    connection: Connection,
-    table: Table,
+    connection: sa.Connection,
+    table: sa.Table,
     period: Period,
-    names: Sequence[ColumnElement[Any]],
-    number: ColumnElement[int],
+    names: Sequence[sa.ColumnElement[Any]],
+    number: sa.ColumnElement[int],
     wanted: Sequence[SqlCondition],
 ) -> list[TimelineGroup]:
     """Count spans by names (what stands for pool, key and version) at the start of a period and by column of it."""
     c = table.c
     named = [
-        func.coalesce(each, NOTHING).label(name) for each, name in zip(names, ("pool", "key", "version"), strict=True)
+        sa.func.coalesce(each, NOTHING).label(name)
+        for each, name in zip(names, ("pool", "key", "version"), strict=True)
     ]
-    touches = and_(c.from_at <= period.since, or_(c.to_at.is_(None), c.to_at > period.since))
-    numbers = select(*named, func.sum(number).label("number")).where(touches, *wanted).group_by(*named)
+    touches = sa.and_(c.from_at <= period.since, sa.or_(c.to_at.is_(None), c.to_at > period.since))
+    numbers = sa.select(*named, sa.func.sum(number).label("number")).where(touches, *wanted).group_by(*named)
     at_start = {(row.pool, row.key, row.version): int(row.number) for row in connection.execute(numbers)}
-    edges = union_all(
+    edges = sa.union_all(
         *(
-            select(*named, time.label("at"), by.label("by")).where(time > period.since, time <= period.until, *wanted)
+            sa.select(*named, time.label("at"), by.label("by")).where(
+                time > period.since, time <= period.until, *wanted
+            )
             for time, by in ((c.from_at, number), (c.to_at, -number))
         )
     ).subquery()
     each = edges.c
-    by = func.sum(each.by)
+    by = sa.func.sum(each.by)
     query = _by_column(period, [each.pool, each.key, each.version], each.at, by.label("by")).having(by != 0)
     rows = connection.execute(query)
     changes = [
@@ -210,22 +201,22 @@ def _groups(
 
 
 def _by_column(
-    period: Period, names: Sequence[ColumnElement[Any]], time: ColumnElement[Any], *more: ColumnElement[Any]
-) -> Select[Any]:
+    period: Period, names: Sequence[sa.ColumnElement[Any]], time: sa.ColumnElement[Any], *more: sa.ColumnElement[Any]
+) -> sa.Select[Any]:
     """Select names with their number, first and last time, and more, by column of a period."""
-    at = type_coerce(time, BigInteger)
+    at = sa.type_coerce(time, sa.BigInteger)
     since, width = _literal((period.since - EPOCH) // MICROSECOND + 1), _literal(max(period.column // MICROSECOND, 1))
     column = ((at - since) // width).label("column")
-    times = (func.min(at).label("first"), func.max(at).label("last"))
-    return select(*names, column, *times, func.count().label("number"), *more).group_by(*names, column)
+    times = (sa.func.min(at).label("first"), sa.func.max(at).label("last"))
+    return sa.select(*names, column, *times, sa.func.count().label("number"), *more).group_by(*names, column)
 
 
-def _newest(connection: Connection, query: Select[Any]) -> Iterator[Any]:
+def _newest(connection: sa.Connection, query: sa.Select[Any]) -> Iterator[Any]:
     yield from connection.execute(query.order_by(query.selected_columns["first"].desc()).limit(MOST_ROWS))
 
 
-def _literal(number: int) -> ColumnElement[int]:
-    return literal_column(str(number), BigInteger)
+def _literal(number: int) -> sa.ColumnElement[int]:
+    return sa.literal_column(str(number), sa.BigInteger)
 
 
 def _time(number: int) -> datetime:

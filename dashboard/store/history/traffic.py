@@ -8,19 +8,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+import sqlalchemy as sa
 from pydantic_core import from_json, to_json
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Connection,
-    Row,
-    Select,
-    delete,
-    func,
-    literal_column,
-    select,
-    type_coerce,
-)
 
 from dashboard.analysis.assembly import Fleet
 from dashboard.fleet.grouping import grouped
@@ -58,7 +47,7 @@ class TrafficSums:
             rose = summed(parts)
             self._sums[group] = in_sequence((before, rose)) if before else rose
 
-    def write(self, connection: Connection, at: datetime | None = None) -> None:
+    def write(self, connection: sa.Connection, at: datetime | None = None) -> None:
         """Record what was added; at a poll only if that was before the five minutes of its time."""
         if self._sums and (at is None or _begin(at, TICK) != self._since):
             rows = [_row(self._since, TICK, storable(pool), key, own) for (pool, key), own in self._sums.items()]
@@ -70,7 +59,7 @@ class TrafficSums:
 
 
 def read_traffic(
-    connection: Connection, since: datetime, until: datetime, pool: str | None = None, step: timedelta = TICK
+    connection: sa.Connection, since: datetime, until: datetime, pool: str | None = None, step: timedelta = TICK
 ) -> list[TrafficSum]:
     """Return the sums that touch a period, of one pool or of all: those that begin within one `step` together."""
     c = traffic.c
@@ -85,65 +74,71 @@ def read_traffic(
     )
 
 
-def traffic_around(connection: Connection, at: datetime) -> dict[tuple[str, str], Traffic]:
+def traffic_around(connection: sa.Connection, at: datetime) -> dict[tuple[str, str], Traffic]:
     """Return the traffic around a time by pool and document: of 15 minutes at most, or of the hour that it is in."""
     sums = read_traffic(connection, at - AROUND, at)
     found = grouped(((each.pool, each.document), each.traffic) for each in sums)
     return {key: in_sequence(parts) for key, parts in found.items()}
 
 
-def traffic_of_day(connection: Connection, until: datetime) -> tuple[dict[str, dict[str, Traffic]], dict[str, float]]:
+def traffic_of_day(
+    connection: sa.Connection, until: datetime
+) -> tuple[dict[str, dict[str, Traffic]], dict[str, float]]:
     """Return the traffic of the day before a time by pool and document, and how many seconds each pool was counted."""
     c = traffic.c
     of_day = c.from_at >= until - DAY, c.to_at <= until
     found: dict[str, dict[str, Traffic]] = defaultdict(dict)
     for row in connection.execute(_sums(c.pool, c.document).where(*of_day)):
         found[row.pool][row.document] = _traffic(row)
-    seconds = func.max(c.seconds).label("seconds")
-    ticks = select(c.pool, seconds).where(*of_day).group_by(c.pool, c.from_at).subquery().c
-    counted = connection.execute(select(ticks.pool, func.sum(ticks.seconds).label("seconds")).group_by(ticks.pool))
+    seconds = sa.func.max(c.seconds).label("seconds")
+    ticks = sa.select(c.pool, seconds).where(*of_day).group_by(c.pool, c.from_at).subquery().c
+    counted = connection.execute(
+        sa.select(ticks.pool, sa.func.sum(ticks.seconds).label("seconds")).group_by(ticks.pool)
+    )
     return found, {row.pool: row.seconds for row in counted}
 
 
-def write_engines(connection: Connection, engines: Mapping[str, Mapping[int, Traffic]]) -> None:
+def write_engines(connection: sa.Connection, engines: Mapping[str, Mapping[int, Traffic]]) -> None:
     """Keep the traffic of the last poll, for instances that follow the one that records."""
-    connection.execute(delete(meta).where(meta.c.key == ENGINES))
+    connection.execute(sa.delete(meta).where(meta.c.key == ENGINES))
     rows = {key: {rank: tuple(own) for rank, own in ranks.items()} for key, ranks in engines.items()}
     connection.execute(meta.insert().values(key=ENGINES, value=to_json(rows).decode()))
 
 
-def read_engines(connection: Connection) -> dict[str, dict[int, Traffic]]:
+def read_engines(connection: sa.Connection) -> dict[str, dict[int, Traffic]]:
     """Return the traffic of the last poll by replica and DP rank."""
-    rows = from_json(connection.scalar(select(meta.c.value).where(meta.c.key == ENGINES)) or "{}")
+    rows = from_json(connection.scalar(sa.select(meta.c.value).where(meta.c.key == ENGINES)) or "{}")
     return {
         key: {int(rank): Traffic._make((*numbers, tuple(refused))) for rank, (*numbers, refused) in ranks.items()}
         for key, ranks in rows.items()
     }
 
 
-def merge_ticks(connection: Connection, now: datetime) -> int:
+def merge_ticks(connection: sa.Connection, now: datetime) -> int:
     """Merge the first five minutes that are old enough into their hour; return the number of rows that were merged."""
     c = traffic.c
     is_tick = _number(c.to_at) - _number(c.from_at) < _literal(HOUR)
-    first = connection.scalar(select(func.min(c.from_at)).where(c.from_at < _begin(now - KEPT_TICKS, HOUR), is_tick))
+    first = connection.scalar(
+        sa.select(sa.func.min(c.from_at)).where(c.from_at < _begin(now - KEPT_TICKS, HOUR), is_tick)
+    )
     if first is None:
         return 0
     begin = _begin(first, HOUR)
     of_hour = c.from_at >= begin, c.from_at < begin + HOUR
     merged = connection.execute(_sums(c.pool, c.document).where(*of_hour)).all()
-    number = connection.execute(delete(traffic).where(*of_hour)).rowcount
+    number = connection.execute(sa.delete(traffic).where(*of_hour)).rowcount
     connection.execute(
         traffic.insert(), [_row(begin, HOUR, each.pool, each.document, _traffic(each)) for each in merged]
     )
     return number
 
 
-def _sums(*columns: ColumnElement[Any]) -> Select[Any]:
+def _sums(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
     """Select sums of all that is equal in some columns, and when it ended."""
     c = traffic.c
-    totals = (func.sum(c[name]).label(name) for name in ("seconds", *COUNTERS))
-    most = (func.max(c[name]).label(name) for name in GAUGES)
-    return select(*columns, func.max(c.to_at).label("end"), *totals, *most).group_by(*columns)
+    totals = (sa.func.sum(c[name]).label(name) for name in ("seconds", *COUNTERS))
+    most = (sa.func.max(c[name]).label(name) for name in GAUGES)
+    return sa.select(*columns, sa.func.max(c.to_at).label("end"), *totals, *most).group_by(*columns)
 
 
 def _row(begin: datetime, width: timedelta, pool: str, document: str, own: Traffic) -> dict[str, Any]:
@@ -151,7 +146,7 @@ def _row(begin: datetime, width: timedelta, pool: str, document: str, own: Traff
     return head | {name: getattr(own, name) for name in _COLUMNS}
 
 
-def _traffic(row: Row[Any]) -> Traffic:
+def _traffic(row: sa.Row[Any]) -> Traffic:
     return Traffic(*row[-len(_COLUMNS) :])
 
 
@@ -160,9 +155,9 @@ def _begin(at: datetime, width: timedelta) -> datetime:
     return at - (at - EPOCH) % width
 
 
-def _number(time: ColumnElement[datetime]) -> ColumnElement[int]:
-    return type_coerce(time, BigInteger)
+def _number(time: sa.ColumnElement[datetime]) -> sa.ColumnElement[int]:
+    return sa.type_coerce(time, sa.BigInteger)
 
 
-def _literal(width: timedelta) -> ColumnElement[int]:
-    return literal_column(str(width // MICROSECOND), BigInteger)
+def _literal(width: timedelta) -> sa.ColumnElement[int]:
+    return sa.literal_column(str(width // MICROSECOND), sa.BigInteger)

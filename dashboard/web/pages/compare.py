@@ -12,7 +12,7 @@ from dashboard.fleet import Baseline, Pool
 from dashboard.fleet.formatting import natural, one_line
 from dashboard.fleet.pieces import Kind, Link
 from dashboard.render.tabular import matrix_csv
-from dashboard.views import pages
+from dashboard.views import compare, pages
 from dashboard.views.across import cluster_pools
 from dashboard.views.blocks import DifferenceTable, View
 from dashboard.views.chosen_columns import (
@@ -23,19 +23,6 @@ from dashboard.views.chosen_columns import (
     read_chosen,
     snapshot_notes,
     with_snapshots,
-)
-from dashboard.views.compare import (
-    DECIDING,
-    SETTINGS,
-    chosen_reference,
-    chosen_report,
-    cohort_blocks,
-    compare_report,
-    deciding_section,
-    pool_lead,
-    setting_blocks,
-    settings_section,
-    sharing_section,
 )
 from dashboard.views.help import TERMS
 from dashboard.views.plan import pool_section
@@ -79,15 +66,19 @@ def shown(
     pool = pool_named(fleet, pool_name)
     settings, deciding = compare_chosen(fleet, pool, choice)
     return settings, {
-        SETTINGS: draw.prepare(settings_section(settings, members_of(fleet, pool), choice).blocks, COPY),
-        DECIDING: draw.prepare_sections((*deciding_section(settings, deciding), *router_section(fleet, pool))),
+        compare.SETTINGS: draw.prepare(
+            compare.settings_section(settings, members_of(fleet, pool), choice).blocks, COPY
+        ),
+        compare.DECIDING: draw.prepare_sections(
+            (*compare.deciding_section(settings, deciding), *router_section(fleet, pool))
+        ),
     }
 
 
 @shared(max_entries=24)
 def head_of(fleet: Fleet, pool: str) -> tuple[str, draw.PreparedPieces, draw.PreparedPieces]:
     """Return the verdict on a pool as HTML, its pairs of cohorts and its causes prepared."""
-    section = sharing_section(fleet, pool_named(fleet, pool))
+    section = compare.sharing_section(fleet, pool_named(fleet, pool))
     verdict = f'<div data-testid="verdict">{draw.html_of(section.blocks)}</div>'
     return verdict, draw.prepare_sections(section.parts), draw.prepare_sections(pool_section(fleet, pool))
 
@@ -169,7 +160,7 @@ def draw_dialog(fleet: Fleet, pool: Pool, reference: Reference) -> None:
     elif cohort:
         title = f"Cohort {cohort.letter} of {markup.markdown_code(pool.name)}"
         st.dialog(title, width="large", on_dismiss=close)(draw.draw_blocks)(
-            cohort_blocks(fleet, pool, cohort), "dialog"
+            compare.cohort_blocks(fleet, pool, cohort), "dialog"
         )
     elif pages.CHECK in st.query_params:
         title = f"Baseline of {markup.markdown_code(pool.name)}"
@@ -179,7 +170,7 @@ def draw_dialog(fleet: Fleet, pool: Pool, reference: Reference) -> None:
 
 
 def _draw_setting(fleet: Fleet, pool: Pool, path: str) -> None:
-    draw.draw_blocks(setting_blocks(fleet, pool, path), "dialog")
+    draw.draw_blocks(compare.setting_blocks(fleet, pool, path), "dialog")
     timeline.draw_setting_of_pool(fleet, path, pool)
 
 
@@ -205,7 +196,7 @@ def draw_pool(fleet: Fleet) -> None:
     with st.container(key="pool_head", horizontal=True, vertical_alignment="center"):
         pool = pool_named(fleet, name)
         members = members_of(fleet, pool)
-        head = pool_lead(fleet, pool)
+        head = compare.pool_lead(fleet, pool)
         head += f" · other pools: {outside_text(fleet, name, pages.COMPARE)}" if links.scope() else ""
         st.html(markup.heading(f"Compare {markup.text(name)}", markup.text(head)), width="content")
         choose_pool(pools, name)
@@ -233,7 +224,7 @@ def draw_pool(fleet: Fleet) -> None:
         baselines.offer(fleet, pool, choice.reference)
     clicked = None
     if matrix.rows:
-        clicked = draw.draw_prepared(prepared[SETTINGS], "compare_settings")
+        clicked = draw.draw_prepared(prepared[compare.SETTINGS], "compare_settings")
     elif not pool.cohorts and any(member.fresh for member in members):
         empty.no_settings_reported("pool")
     elif choice.is_filtered:
@@ -245,10 +236,10 @@ def draw_pool(fleet: Fleet) -> None:
     else:
         empty.unknown("Nothing to compare.", hidden_text(matrix, members))
 
-    clicked = draw.draw_prepared(prepared[DECIDING], "compare_deciding") or clicked
+    clicked = draw.draw_prepared(prepared[compare.DECIDING], "compare_deciding") or clicked
     draw.draw_prepared(pairs, "compare_pairs")
     past = timeline.draw_pool(fleet, pool)
-    share.offer(lambda: with_timeline(compare_report(fleet, pool.name, choice), past), charts=bool(past))
+    share.offer(lambda: with_timeline(compare.compare_report(fleet, pool.name, choice), past), charts=bool(past))
 
     if clicked:
         open_clicked(clicked)
@@ -262,7 +253,7 @@ def chosen_view(
     fleet: Fleet, ids: tuple[str, ...], choice: SettingChoice, notes: dict[str, str]
 ) -> tuple[View, draw.PreparedPieces]:
     """Return the comparison of chosen replicas, and its sections prepared."""
-    view = chosen_report(fleet, ids, choice, notes)
+    view = compare.chosen_report(fleet, ids, choice, notes)
     return view, draw.prepare_sections(view.parts)
 
 
@@ -290,11 +281,11 @@ def draw_chosen(shown: Fleet, text: str) -> None:
     with draw.controls_row("filters"):
         rows = filter_box.draw_rows()
         origin = choose_origin()
-        first = chosen_reference(fleet, ids).key or ids[0]
+        first = compare.chosen_reference(fleet, ids).key or ids[0]
         options = [first, *(each for each in ids if each != first)]
         reference = links.draw_select("Reference", pages.REFERENCE, options, 240, fleet.names.__getitem__) or first
         _choose_snapshot(text, ids)
-    choice = rows._replace(origin=origin, reference=chosen_reference(fleet, ids, reference), by_replica=True)
+    choice = rows._replace(origin=origin, reference=compare.chosen_reference(fleet, ids, reference), by_replica=True)
     view, pieces = chosen_view(fleet, ids, choice, snapshot_notes(columns, opened))
 
     def url_of(column: str) -> str:
