@@ -28,11 +28,9 @@ class MomentType(sa.TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Any) -> int | None:  # noqa: ARG002
-        """Return the number of a time."""
         return None if value is None else (value - EPOCH) // MICROSECOND
 
     def process_result_value(self, value: int | None, dialect: Any) -> datetime | None:  # noqa: ARG002
-        """Return the time of a number."""
         return None if value is None else EPOCH + value * MICROSECOND
 
 

@@ -54,7 +54,6 @@ class TrafficSums:
             connection.execute(traffic.insert(), rows)
 
     def clear(self) -> None:
-        """Forget what was added."""
         self._sums = {}
 
 

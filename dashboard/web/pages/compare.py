@@ -92,12 +92,6 @@ def read_pool(pools: Sequence[str]) -> str:
     return name
 
 
-def choose_pool(pools: Sequence[str], name: str) -> None:
-    """Draw the choice of a pool, which is the scope of all pages; `name` is shown without a choice."""
-    bound = links.bind(pages.POOL, pools, default="" if links.scope() else name)
-    st.selectbox("Pool", pools, **bound, format_func=one_line, label_visibility="collapsed", width=280)
-
-
 def choose(pool: Pool, names: Mapping[str, str], baseline: Baseline | None) -> SettingChoice:
     """Draw the controls of the matrix and return their choice. `names` is by replica id."""
     rows = filter_box.draw_rows()
@@ -199,7 +193,8 @@ def draw_pool(fleet: Fleet) -> None:
         head = compare.pool_lead(fleet, pool)
         head += f" · other pools: {outside_text(fleet, name, pages.COMPARE)}" if links.scope() else ""
         st.html(markup.heading(f"Compare {markup.text(name)}", markup.text(head)), width="content")
-        choose_pool(pools, name)
+        bound = links.bind(pages.POOL, pools, default="" if links.scope() else name)  # it is the scope of all pages
+        st.selectbox("Pool", pools, **bound, format_func=one_line, label_visibility="collapsed", width=280)
         if len(cluster_pools(state.whole(), name)) > 1:
             every = links.to(pages.COMPARE, pool=pool.name_within, across=pages.CLUSTER, cluster="")
             st.html(markup.link(every, ACROSS))
@@ -258,11 +253,9 @@ def chosen_view(
 
 
 def choose_origin() -> OriginFilter:
-    bound = links.bind(pages.ORIGIN, list(OriginFilter))
-    chosen = st.selectbox(
-        "Origin", list(OriginFilter), **bound, format_func=lambda key: ORIGIN_WORDS[key], width=195, help=ORIGIN_HELP
-    )
-    return OriginFilter(str(chosen))
+    words = {str(key): text for key, text in ORIGIN_WORDS.items()}
+    chosen = links.draw_select("Origin", pages.ORIGIN, list(words), 195, words.__getitem__, help=ORIGIN_HELP)
+    return OriginFilter(chosen or OriginFilter.ANY)
 
 
 def draw_chosen(shown: Fleet, text: str) -> None:
