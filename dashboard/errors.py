@@ -19,7 +19,6 @@ class OptionsError(DashboardError):
     """The operator's options are wrong; one sentence per mistake."""
 
     def __init__(self, *mistakes: str) -> None:
-        """Keep the sentences, to print one a line."""
         super().__init__("\n".join(mistakes))
         self.mistakes = mistakes
 
@@ -28,7 +27,6 @@ class UnreadableError(DashboardError):
     """An answer that cannot be used. `kind` is `decode`, `schema` or `too_large` for a body, else the source's own."""
 
     def __init__(self, kind: str, detail: str) -> None:
-        """Keep kind and sentence of the later `Failure`."""
         super().__init__(detail)
         self.kind = kind
         self.detail = detail

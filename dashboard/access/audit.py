@@ -75,7 +75,6 @@ class RecentKeys:
     """
 
     def __init__(self) -> None:
-        """Know nothing yet."""
         self.counts: Counter[str] = Counter()
         self._seen: dict[tuple[str, ...], float] = {}  # the oldest first
         self._lock = threading.Lock()

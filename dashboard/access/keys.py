@@ -67,7 +67,6 @@ class SessionKeys:
             return None
 
     def seal(self, text: str) -> bytes:
-        """Return an encrypted text."""
         return self._fernet().encrypt(text.encode())
 
     def unseal(self, sealed: bytes) -> str | None:

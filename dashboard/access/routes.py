@@ -22,7 +22,6 @@ class RouteRole(NamedTuple):
     what: str
 
     def is_of(self, path: str, method: str) -> bool:
-        """Return whether a request is one of these."""
         is_path = path.startswith(self.pattern[:-1]) if self.pattern.endswith(ANY) else path == self.pattern
         return is_path and method in self.methods
 

@@ -116,7 +116,9 @@ def check(
         put(f"{hint}\n")
     elif hint:
         say(hint)
-    for sentence in (*_hints(fleet, given), *([left_out] if left_out else []), verdict.sentence):
+    files = [f" in {shown_part(each.file)}:" for each in given]
+    of_files = [note for note in fleet.inspection.notes if any(file in note for file in files)]
+    for sentence in (*of_files, *([left_out] if left_out else []), verdict.sentence):
         say(sentence)
     raise typer.Exit(verdict.code)
 
@@ -171,9 +173,3 @@ def _saved(
     policy = replace(policy, baselines=fleets.all_baselines(policy.baselines, given))
     now = service.utc_now()
     return inspected(replace(fleet, policy=policy), fleet.polled_at or now, now.date())
-
-
-def _hints(fleet: Fleet, given: Sequence[Baseline]) -> list[str]:
-    """Return the notes about the given baselines, such as misspelled settings; the output has them too."""
-    files = [f" in {shown_part(each.file)}:" for each in given]
-    return [note for note in fleet.inspection.notes if any(file in note for file in files)]

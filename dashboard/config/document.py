@@ -64,7 +64,6 @@ class Line(int):
     column: int
 
     def __new__(cls, line: int, column: int = 1) -> Self:
-        """Return the number, which is written as such."""
         self = super().__new__(cls, line)
         self.column = column
         return self
@@ -78,7 +77,6 @@ class LocatedMistake(str):  # noqa: SLOT000  one for a mistake
     sentence: str
 
     def __new__(cls, file: object, line: int, sentence: str) -> Self:
-        """Return the text, which also has its parts."""
         self = super().__new__(cls, f"{file}:{line}: {sentence}")
         self.file, self.line, self.sentence = str(file), line if isinstance(line, Line) else Line(line), sentence
         return self

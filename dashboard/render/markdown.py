@@ -147,7 +147,10 @@ def _block(block: blocks.PlainBlock, under: str) -> _WrittenBlock:
             return _WrittenBlock("", list(map(_entry, block.items)), "entry", "entries", is_folded=not has_findings)
         case blocks.Table() | blocks.FleetMap():
             table = block if isinstance(block, blocks.Table) else block.data
-            rows = [_row(map(_cell, row)) for row in table.rows]
+            rows = [
+                _row(_mark(each.tone, each.text) + _lettered(each.letter, each.whole_text) for each in row)
+                for row in table.rows
+            ]
             numbers = [column.is_number for column in table.columns]
             head = _head([within(column.title) for column in table.columns], numbers)
             return _WrittenBlock(_captioned(table.caption, under, head, table.note), rows, "row", "rows")
@@ -174,10 +177,6 @@ def _head(titles: Sequence[str], numbers: Sequence[bool]) -> str:
 
 def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _cell(cell: blocks.Cell) -> str:
-    return _mark(cell.tone, cell.text) + _lettered(cell.letter, cell.whole_text)
 
 
 def _mark(tone: blocks.Tone, text: str) -> str:

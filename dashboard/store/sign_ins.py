@@ -38,7 +38,6 @@ class MemorySignIns:
     """Sign-ins of this process only, with the methods of DatabaseSignIns."""
 
     def __init__(self) -> None:
-        """Begin without any."""
         self._by_id: OrderedDict[str, SignIn] = OrderedDict()  # the most recently active last
         self._lock = threading.Lock()
 

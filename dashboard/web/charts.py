@@ -86,10 +86,6 @@ DARK = Palette(
 )
 
 
-def palette(theme: str | None) -> Palette:
-    return DARK if theme == "dark" else LIGHT
-
-
 @lru_cache(maxsize=CHARTS)
 def figure_of(chart: Chart, colours: Palette) -> go.Figure:
     """Draw a chart: bars by cohort, the median dashed, outliers outlined and named, upper bounds hatched.

@@ -77,7 +77,6 @@ def prepare(blocks: Iterable[Block], below: str = "") -> PreparedPieces:
 
 
 def folded(title: str, pieces: PreparedPieces) -> PreparedPiece:
-    """Return pieces in an expander."""
     return partial(_draw_folded, title, pieces)
 
 
@@ -160,7 +159,7 @@ def _draw_columns(block: Columns, key: str) -> Link | None:
 
 
 def _draw_chart(chart: Chart, key: str) -> Link | None:
-    figure = charts.figure_of(chart, charts.palette(st.context.theme.type))
+    figure = charts.figure_of(chart, charts.DARK if st.context.theme.type == "dark" else charts.LIGHT)
     with st.container(key=f"chart_{key}"):
         st.html(charts.first_html(figure))
         event = st.plotly_chart(

@@ -205,7 +205,6 @@ class LogLimit(logging.Filter):
             logger.addFilter(self)
 
     def detach(self) -> None:
-        """Undo `attach`."""
         for logger in _loggers():
             logger.removeFilter(self)
 

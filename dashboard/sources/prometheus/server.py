@@ -278,7 +278,6 @@ class Counters:
     """What Prometheus last had of the counters of use. `failure` is why it has no later ones; else empty."""
 
     def __init__(self, options: PrometheusOptions, traffic: TrafficOptions, limits: PollOptions) -> None:
-        """Ask nothing yet."""
         self._options = options
         self._traffic = traffic
         self._limits = limits

@@ -17,7 +17,6 @@ class AuditTable:
     """The entries of the audit log. Each method raises HistoryError where the database cannot be used."""
 
     def __init__(self, database: Database) -> None:
-        """Open nothing yet."""
         self._database = database
 
     def add(self, entry: AuditEntry) -> None:

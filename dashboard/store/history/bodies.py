@@ -183,7 +183,6 @@ class Content:
 
     @cached_property
     def sha(self) -> bytes:
-        """Return its SHA-256."""
         return hashlib.sha256(self.json).digest()
 
 

@@ -44,7 +44,6 @@ class Outbox:
     """The tables of notifications. Each method is one transaction, and raises HistoryError where that fails."""
 
     def __init__(self, database: Database) -> None:
-        """Open nothing yet."""
         self._database = database
 
     def load(self, receivers: Iterable[str]) -> tuple[Mapping[RowKey, str], frozenset[str], int | None]:

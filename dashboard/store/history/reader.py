@@ -57,7 +57,6 @@ class HistoryReader:
     """Reads a history, also next to its writer. Documents and replicas of the last fleet are kept for the next one."""
 
     def __init__(self, database: Database) -> None:
-        """Open nothing yet."""
         self._database = database
         self.audit = AuditTable(database)
         self._documents: dict[int, Document] = {}  # by the row of their span, as below

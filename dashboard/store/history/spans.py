@@ -96,7 +96,6 @@ def key_of(table: Table, row: Any) -> Any:
 
 
 def sighting_of(row: Any) -> Sighting:
-    """Return the sighting of a span."""
     return Sighting(*(row[name] for name in SIGHTING))
 
 
@@ -190,7 +189,6 @@ class ChangeLimit:
         return held
 
     def add(self, key: ReplicaKey, settings_bytes: int, report_bytes: int) -> None:
-        """Count a change."""
         self._counts[key] += 1 + settings_bytes // CHANGE_BYTES + report_bytes // REPORT_BYTES
 
 

@@ -48,7 +48,6 @@ class HistoryWriter:
     """Records polls. After an error it opens the database again, and reads what was recorded last."""
 
     def __init__(self, database: Database, options: HistoryOptions | None = None) -> None:
-        """Open nothing yet."""
         self.database = database
         self.options = options or HistoryOptions()
         self.size_bytes: int | None = None  # after the last recorded poll
@@ -264,7 +263,6 @@ class _RecordedState:
             self._ids |= zip(added, self._connection.scalars(statement, rows), strict=True)
 
     def _record_pools(self, fleet: Fleet, at: datetime) -> None:
-        """Record cohorts and differences."""
         if self._before is not None and [*map(id, fleet.pools)] == [*map(id, self._before.pools)]:
             return
         rows: dict[tuple[str, str], dict[str, Any]] = {}

@@ -101,21 +101,17 @@ def review(
 def _section(
     section: Section, head: str, counts: Mapping[str, int], groups: Mapping[str, Sequence[ListedFinding]]
 ) -> AgendaSection:
-    title = head if section.anchor == STATUS else _heading(section)
+    title = draw.heading_of(section) if section.note else markup.section(section.title)
     labels = Counter[str]()
     listed = {each.anchor: _topics(each, groups, labels) for each in section.parts}
     others = [each for each in section.parts if not listed[each.anchor]]
     return AgendaSection(
         anchor=section.anchor,
-        heading=f'<div id="agenda-{section.anchor}">{title}</div>',
+        heading=f'<div id="agenda-{section.anchor}">{head if section.anchor == STATUS else title}</div>',
         amount=counts.get(section.anchor, 0),
         pieces=(*draw.prepare(section.blocks), *draw.prepare_sections(others, 3)),
         listed=tuple((each, topics) for each in section.parts if (topics := listed[each.anchor])),
     )
-
-
-def _heading(section: Section) -> str:
-    return draw.heading_of(section) if section.note else markup.section(section.title)
 
 
 def _topics(

@@ -33,8 +33,8 @@ def choose_path(fleet: Fleet) -> str:
     paths = known_paths(fleet)
     named = st.query_params.get(pages.PATH, EVERY_PATH)
     options = [EVERY_PATH, *paths, *([named] if named and named not in paths else [])]
-    bound = links.bind(pages.PATH)
-    return str(st.selectbox("Setting", options, **bound, format_func=_path_text, width=330) or EVERY_PATH)
+    bound, words = links.bind(pages.PATH), lambda path: one_line(path) if path != EVERY_PATH else "all settings"
+    return str(st.selectbox("Setting", options, **bound, format_func=words, width=330) or EVERY_PATH)
 
 
 def choose(fleet: Fleet, *, has_path: bool) -> SettingFilter:
@@ -64,10 +64,6 @@ def draw_ignore(fleet: Fleet, path: str) -> None:
         glob = (glob or "").strip() or path
         st.html(f"<p>{markup.text(ignore_preview(fleet, glob))}</p>{markup.pasted(ignore_yaml(glob))}")
         st.html(f'<div class="foot">Add it to {markup.text(options.file if options else DEFAULT_FILE)}.</div>')
-
-
-def _path_text(path: str) -> str:
-    return one_line(path) if path != EVERY_PATH else "all settings"
 
 
 def draw_page() -> None:

@@ -12,5 +12,4 @@ revision, down_revision = "0001", None
 
 
 def upgrade() -> None:
-    """Make the tables."""
     METADATA.create_all(op.get_bind())
