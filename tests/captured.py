@@ -51,6 +51,11 @@ class Capture:
         """Values that vLLM logged at its start, one per engine: tokens, concurrency, length."""
         return dict(self.launch["startup_log"])
 
+    @property
+    def saved(self) -> Mapping[str, bytes]:
+        """The answers over HTTP: what can be saved with curl and imported."""
+        return {path: body for path, body in self.answers.items() if not FILES[path].startswith("grpc_")}
+
     def json(self, path: str) -> Any:
         """The answer to `path`, parsed."""
         return json.loads(self.answers[path])

@@ -137,6 +137,9 @@ def _found_table(fleet: Fleet, rows: pd.DataFrame, choice: SettingFilter, sort: 
         return Paragraph(plain(none_text(fleet, "setting")))
     named = _worst_by_setting(fleet, choice)
     quiet = {path for each in fleet.pools for path in suppressed_settings(fleet, each)}.difference(named)
+    if not choice.search:
+        ranks = rows["path"].map(lambda path: named[path].rank if path in named else len(Severity))
+        rows = rows.loc[ranks.sort_values(kind="stable").index]
     kept = dict(choice._replace(search="").chosen)
     fields = (
         Field("path", "Setting", link=lambda row: page(pages.SETTINGS, path=row.path, **kept), is_code=True),

@@ -14,7 +14,7 @@ from tests.serving import START_SECONDS
 
 pytestmark = pytest.mark.browser
 
-LINE = "ap: vLLM version 0.32.0 (0.32.1 in eu and us), block_size 32 (16)"
+LINE = "ap: vLLM version 0.32.0 (eu and us: 0.32.1), block_size 32 (16)"
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ def is_locked(file: Path) -> bool:
 def test_no_program_is_started_without_allow_exec_and_the_sentence_says_how(cluster: Cluster, tmp_path: Path) -> None:
     script = Script(tmp_path, cluster.server.address, says(credential(token=SECRET)))
     assert failure(script.source(allow_exec=False)) == (
-        f"kubernetes/pods/app=vllm: {tmp_path / 'kubeconfig'}: the program get-token gives the user's credentials; it "
+        f"kubernetes/pods/app=vllm: {tmp_path / 'kubeconfig'}: the program get-token "
         "is started only with allow_exec: true in this entry of fleet.yaml"
     )
     assert (script.runs, cluster.server.asked) == (0, [])

@@ -11,7 +11,7 @@ from dashboard.rules.policy import Policy, RuleChange
 from dashboard.store.packing import content_of
 from dashboard.store.snapshots import Snapshots
 from tests import builders
-from tests.captured import AT, METRICS, capture, captures
+from tests.captured import AT, METRICS, capture, captures, has_python_api
 from tests.captured import snapshot as captured_snapshot
 from tests.polled_fleets import built
 from tests.provider_answers import with_provider
@@ -28,7 +28,8 @@ POLICY = Policy(
 
 def of_providers() -> Fleet:
     """Return replicas with our provider, with fingerprints of several ranks."""
-    answers = [with_provider(each.values[0], fingerprints=("a", "b")) for each in captures() if "dp2" in each.id]
+    known = [each for each in captures(has_python_api) if "dp2" in each.id]
+    answers = [with_provider(each.values[0], fingerprints=("a", "b")) for each in known]
     return built(*[captured_snapshot(each, target=f"http://10.0.0.{n}:8000") for n, each in enumerate(answers)])
 
 

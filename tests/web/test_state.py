@@ -76,7 +76,7 @@ ASKING = """
 import streamlit as st
 from dashboard.web import state
 if "asked" not in st.session_state:
-    state.begin_run()
+    state.begin_run("settings")
 st.session_state["asked"] = [state.is_outdated(each) for each in ("settings", "compare")]
 """
 

@@ -89,7 +89,7 @@ def _of_file(path: Path, options: KubernetesOptions | RouterOptions) -> Access:
     if "exec" in user and not (token or file):  # as kubectl: a token wins
         spec = read_spec(path, user, cluster, cas)
         if not options.allow_exec:
-            said = "gives the user's credentials; it is started only with allow_exec: true in this entry of fleet.yaml"
+            said = "is started only with allow_exec: true in this entry of fleet.yaml"
             raise UnreadableError("kubeconfig", f"{spec.where} {said}")
         program = program_of(spec)
     key = (

@@ -17,11 +17,11 @@ from tests.sources.importing.dropped import AT, LLAMA, drop, fleet_of
 def test_imported_answers_equal_a_poll_of_the_same_server(server: Capture) -> None:
     files = [
         (f"chat-1.{'plugin' + FILES[path][3:] if 'plg' in FILES[path] else FILES[path]}", body)
-        for path, body in server.answers.items()
+        for path, body in server.saved.items()
     ]
     polled = build_fleet(
         "brought",
-        [snapshot(server.answers, target="file://chat-1", labels={"name": "chat-1"}, observed_at=AT)],
+        [snapshot(server.saved, target="file://chat-1", labels={"name": "chat-1"}, observed_at=AT)],
         polled_at=AT,
         interval=INTERVAL,
     )
@@ -32,12 +32,12 @@ def test_imported_answers_equal_a_poll_of_the_same_server(server: Capture) -> No
     assert fleet.inspection == polled.inspection
     assert fleet.replicas[0].engines == polled.replicas[0].engines
     assert fleet.replicas[0].kv_cache_groups == polled.replicas[0].kv_cache_groups
-    assert fleet.replicas[0].state == ReplicaState.UP
+    assert fleet.replicas[0].state == polled.replicas[0].state
 
 
 @pytest.mark.parametrize("server", captures())
 def test_every_answer_is_recognized_by_its_content(server: Capture) -> None:
-    for path, body in server.answers.items():
+    for path, body in server.saved.items():
         if body.strip() == b"{}":
             continue  # not recognizable
         fleet = fleet_of(("one.json", body))
