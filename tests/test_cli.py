@@ -108,13 +108,25 @@ def test_wrong_options_are_one_sentence_each_and_exit_code_2(tmp_path: Path) -> 
         assert lines[-1] == "exit 2: wrong options: 2 mistakes, see above."
 
 
-def test_poll_without_targets_is_wrong_usage_with_the_next_step(tmp_path: Path) -> None:
-    done = run("poll", "--format", "json", cwd=tmp_path)
+@pytest.mark.parametrize(
+    ("command", "end"),
+    [
+        ("poll --format json", "exit 3: no targets."),
+        ("plan", "exit 3: no targets."),
+        ("settings block_size", "exit 3: no targets."),
+        ("report -o x.html", "exit 3: no targets."),
+        ("baseline chat", "exit 3: no targets."),
+        ("check", "exit 3: no targets, nothing was checked."),
+    ],
+)
+def test_without_targets_each_command_ends_with_3_and_the_next_step(tmp_path: Path, command: str, end: str) -> None:
+    done = run(*command.split(), cwd=tmp_path)
 
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr == (
-        "No targets: name addresses, list them in fleet.yaml, or use --config FILE.\nexit 2: wrong usage: no targets.\n"
-    )
+    assert done.exit_code == 3
+    assert done.stderr.splitlines() == [
+        "No targets: name addresses, list them in fleet.yaml, or use --config FILE.",
+        end,
+    ]
 
 
 @pytest.mark.parametrize(

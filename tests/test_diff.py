@@ -83,7 +83,6 @@ def test_pool_compares_one_pool() -> None:
         (["then.json"], "missing argument 'AFTER'"),
         (["-", "-"], "-: valid for one side only."),
         (["live", "live"], "live: valid for one side only."),
-        (["live", "now.json"], "live: no targets."),
         (["broken.json.gz", "now.json"], "is not a complete gzip file; copy or export it again."),
         (["brief.json", "now.json"], "brief.json: The snapshot was saved without --full"),
         (["x" * 300, "now.json"], "File name too long; name another file."),
@@ -96,6 +95,12 @@ def test_wrong_usage_is_one_sentence(folder: Path, arguments: list[str], why: st
     (folder / "brief.json").write_text(json.dumps(brief))
 
     assert_wrong_usage(run("diff", *arguments), why)
+
+
+def test_live_without_targets_is_the_reason() -> None:
+    done = run("diff", "live", "now.json")
+
+    assert (done.exit_code, last_line(done)) == (3, "exit 3: live: no targets.")
 
 
 def test_live_is_compared_with_a_saved_poll(folder: Path) -> None:

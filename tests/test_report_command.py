@@ -129,8 +129,6 @@ def test_a_report_of_an_export_on_standard_input_has_its_notes(tmp_path: Path, e
         ),
         (("--snapshot", "{file}", "-o", "."), "exit 2: wrong usage: -o .: Is a directory; name a file in it."),
         (("--snapshot", "{file}", "host:8000"), "exit 2: wrong usage: --snapshot cannot be combined with addresses"),
-        ((), "exit 2: wrong usage: no targets."),
-        (("--snapshot", "live"), "exit 2: wrong usage: --snapshot live: no targets."),
     ],
 )
 def test_wrong_usage_is_one_sentence(tmp_path: Path, file: Path, arguments: tuple[str, ...], sentence: str) -> None:

@@ -1,5 +1,6 @@
 """The command `validate`: every mistake in options files and baselines with its line and column, and nothing else."""
 
+import os
 import socket
 from pathlib import Path
 
@@ -24,7 +25,8 @@ def write(name: str, text: str) -> str:
 @pytest.mark.parametrize(("text", "sentence"), list(one_mistake_each()))
 def test_each_mistake_is_what_the_loader_says_with_its_column(text: str, sentence: str) -> None:
     done = run("validate", write("fleet.yaml", f"# first\n{text}\n"))
-    place, _, said = done.stdout.rstrip("\n").partition(": ")
+    (line,) = [each for each in done.stdout.splitlines() if ": note: " not in each]
+    place, _, said = line.partition(": ")
 
     assert (done.exit_code, said, last_line(done)) == (1, sentence, "exit 1: 1 mistake.")
     assert place.startswith("fleet.yaml:2:")
@@ -83,6 +85,44 @@ def test_missing_secrets_are_notes_and_nothing_is_contacted(monkeypatch: pytest.
     assert not Path("data").exists()
 
 
+def test_notes_are_printed_with_the_mistakes_and_for_lists_that_match_no_file(folder: Path) -> None:
+    (folder / "pods.yaml").touch()
+    write(
+        "fleet.yaml",
+        "nam: x\nfile_sd: [{files: [pods.yaml, 'more/*.yaml']}]\n"
+        "kubernetes:\n- {selector: app=vllm, kubeconfig: eu.conf, labels: {tier_env: prod}, port: 0}\n"
+        "credentials: {token_env: NOT_SET}\naccess: {tokens_file: none.yaml}\nsuppressions_file: none.yaml\n",
+    )
+    done = run("validate")
+
+    assert done.stdout.splitlines() == [
+        "fleet.yaml:1:1: nam: unknown key; did you mean name?",
+        "fleet.yaml:4:71: kubernetes[0].port: not a port; write its number or its name in the pod",
+        "fleet.yaml:2:31: note: file_sd[0].files[1]: no file matches more/*.yaml here",
+        "fleet.yaml:4:24: note: kubernetes[0].kubeconfig: no file eu.conf here",
+        "fleet.yaml:5:15: note: credentials.token_env: the variable NOT_SET is not set here",
+    ]
+    assert (done.exit_code, last_line(done)) == (1, "exit 1: 2 mistakes.")
+
+
+def test_what_should_be_the_name_of_a_variable_but_is_a_secret_is_not_repeated() -> None:
+    done = run("validate", write("fleet.yaml", "credentials: {token_env: sk-hunter2}\n"))
+
+    assert done.exit_code == 1
+    assert "hunter2" not in done.stdout + done.stderr
+
+
+def test_the_option_config_names_one_more_file() -> None:
+    write("a.yaml", "nam: x\n")
+    write("b.yaml", "nam: y\n")
+
+    assert run("validate", "--config", "a.yaml").stdout == "a.yaml:1:1: nam: unknown key; did you mean name?\n"
+    assert [each[:6] for each in run("validate", "b.yaml", "--config", "a.yaml").stdout.splitlines()] == [
+        "b.yaml",
+        "a.yaml",
+    ]
+
+
 def test_only_the_file_counts_not_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLEET_POLL__CONNECTIONS", "7")
     monkeypatch.setenv("FLEET_NMAE", "x")
@@ -122,6 +162,23 @@ def test_hostile_keys_cannot_begin_a_line(output: str) -> None:
 @pytest.mark.parametrize("name", ["none.yaml", "."])
 def test_a_file_that_cannot_be_read_is_wrong_usage(name: str) -> None:
     assert_wrong_usage(run("validate", name), f"{name}: ")
+
+
+def test_a_named_pipe_is_refused_and_that_of_a_shell_is_read() -> None:
+    os.mkfifo("pipe")
+    reading, writing = os.pipe()
+    os.write(writing, b"nam: x\n")
+    os.close(writing)
+
+    assert_wrong_usage(run("validate", "pipe"), "pipe: not a regular file; name a file that can be read")
+    assert last_line(run("check", "--config", "pipe")) == (
+        "exit 2: wrong options: pipe: not a regular file; name an options file that can be read."
+    )
+    assert last_line(run("check", "http://127.0.0.1:9", "--baseline", "pipe")).endswith(
+        "pipe: not a regular file; name a baseline file."
+    )
+    assert "nam: unknown key" in run("validate", f"/dev/fd/{reading}").stdout
+    os.close(reading)
 
 
 def test_without_a_file_that_of_the_options_is_needed() -> None:

@@ -12,7 +12,7 @@ from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgumen
 from dashboard.cli.terminal import no_such_pool, put, say, wrong, wrong_options
 from dashboard.config.baseline_file import baseline_yaml, configurable, find_settings, update_baseline
 from dashboard.config.baselines import read_baseline
-from dashboard.config.document import MAX_DOCUMENT_BYTES
+from dashboard.config.document import read_file
 from dashboard.fleet import Baseline, Pool, ReplicaState, Setting
 from dashboard.fleet.formatting import SOME, count, middle_cut, one_line, shortlist
 from dashboard.rules.policy import Policy
@@ -115,8 +115,7 @@ def _update(file: Path, pool: str, settings: Mapping[str, Setting], *, source: s
 def _read(file: Path) -> tuple[str, Baseline]:
     """Return a baseline's text and content; exit with 2 where it is none."""
     try:
-        with file.open("rb") as stream:
-            raw = stream.read(MAX_DOCUMENT_BYTES + 1)
+        raw = read_file(file)
     except OSError as error:
         why = describe_os_error(error, "name a baseline file", "use -o FILE for a new one")
         wrong(f"--update {file}: {why}")

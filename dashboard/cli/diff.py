@@ -48,8 +48,8 @@ def diff(
     2026-11-22T14:00Z. live polls every replica now; next to a time, and with --history, it is the newest poll of the
     history. Each side has the findings of its own time. Between times of the history it also lists what changed back.
 
-    Exit code 0 without changes, 1 with changes, 2 for wrong usage or options. The last line on standard error counts
-    the changes.
+    Exit code 0 without changes, 1 with changes, 2 for wrong usage or options, 3 without targets. The last line on
+    standard error counts the changes.
     """
     if before == after and before in {fleets.LIVE, fleets.STANDARD_INPUT}:
         wrong(f"{before}: valid for one side only")

@@ -157,7 +157,7 @@ def _live(text: str | None, options: Options, option: str, traffic: str | None) 
     fleet = polled(options, takes_addresses=text is None, traffic=traffic)
     if not fleet.replicas:
         why = "no targets" if text is None else _with_option(text, option, "no targets")
-        no_targets(fleet.discovery_errors, WRONG_USAGE, why)
+        no_targets(fleet.discovery_errors, why)
     return fleet
 
 

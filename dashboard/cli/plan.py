@@ -8,7 +8,7 @@ from dashboard import service
 from dashboard.analysis.plan import plan_of
 from dashboard.cli import targets
 from dashboard.cli.fleets import CommandHistory, HistoryOption, SnapshotOption, TokenEnvOption, fleet_of
-from dashboard.cli.terminal import UNREAD, is_terminal, no_such_pool, put, width
+from dashboard.cli.terminal import is_terminal, no_such_pool, put, width
 from dashboard.documents.plan import plan_json
 from dashboard.render.markdown import to_markdown
 from dashboard.render.terminal import to_terminal
@@ -29,14 +29,14 @@ def plan(
 ) -> None:
     """Print what to change so that findings end, and what each change is predicted to do.
 
-    Nothing is changed. Exit code 0 also with findings; 2 for wrong usage or options, or no targets; 3 where no target
-    list can be read.
+    Nothing is changed. Exit code 0 also with findings; 2 for wrong usage or options; 3 without targets, or where no
+    target list can be read.
     """
     options = targets.options_of(config, target, snapshot=snapshot, prometheus=prometheus, traffic=traffic)
     past = CommandHistory(options, history, token_env)
     fleet, _ = fleet_of(snapshot, options, history=past, traffic=traffic)
     if not fleet.replicas:
-        targets.no_targets(fleet.discovery_errors, UNREAD)
+        targets.no_targets(fleet.discovery_errors)
     fleet = targets.select_cluster(fleet, cluster)
     found = plan_of(fleet)
     if pool is not None:

@@ -6,7 +6,7 @@ import typer
 
 from dashboard import service
 from dashboard.cli import targets
-from dashboard.cli.terminal import UNREAD, is_terminal, put, say, width
+from dashboard.cli.terminal import is_terminal, put, say, width
 from dashboard.documents.fleet import fleet_json
 from dashboard.render.terminal import to_terminal
 from dashboard.views.command_line import poll_view
@@ -27,12 +27,12 @@ def poll(
 ) -> None:
     """Poll every replica once and print the fleet.
 
-    Exit code 0 also with unreachable replicas, which the output lists; 2 for wrong usage or options, or no targets;
-    3 where no target list can be read.
+    Exit code 0 also with unreachable replicas, which the output lists; 2 for wrong usage or options;
+    3 without targets, or where no target list can be read.
     """
     whole = targets.polled(targets.options_of(config, target, prometheus=prometheus), traffic=traffic)
     if not whole.replicas:
-        targets.no_targets(whole.discovery_errors, UNREAD)
+        targets.no_targets(whole.discovery_errors)
     (fleet,) = targets.select_pool([whole], pool, unknown="--pool: there is no pool")
     hint = unknown_hint(fleet)
     if output == "json":

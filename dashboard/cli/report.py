@@ -54,7 +54,8 @@ def report(
     address may be a part of the fleet: they are compared only with --since. Since a time of the history they include
     what changed back.
 
-    Exit code 0 for a written report, whatever its findings; 2 for wrong usage or options, or without targets.
+    Exit code 0 for a written report, whatever its findings; 2 for wrong usage or options; 3 without
+    targets.
     """
     kind = _format(output, file)
     if file is None and not kind.is_text and is_terminal():

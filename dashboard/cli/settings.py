@@ -45,8 +45,9 @@ def settings(
 ) -> None:
     """Print the values of one setting on all replicas, and its type, default and flag by vLLM version.
 
-    Of a section it lists the settings. Without --snapshot every replica is targets.polled once. Exit code 0 also with
-    unreachable replicas; 2 for a setting that neither a replica nor a vLLM version has, and for wrong usage or options.
+    Of a section it lists the settings. Without --snapshot every replica is polled once. Exit code 0 also with
+    unreachable replicas; 2 for a setting that neither a replica nor a vLLM version has, and for wrong usage or options;
+    3 without targets.
     """
     path = _whole_path(path)
     if snapshot is None:
@@ -55,7 +56,7 @@ def settings(
         wrong("--label: expected KEY=VALUE, such as site=north")
     fleet, _ = fleet_of(snapshot, targets.options_of(config, target, snapshot=snapshot, prometheus=prometheus))
     if not fleet.replicas:
-        wrong("no targets")
+        targets.no_targets(fleet.discovery_errors)
     fleet = targets.select_cluster(fleet, cluster)
     if pool is not None and not any(setting.pool_values(fleet, path, setting.SettingFilter(pool=pool))):
         no_such_pool(pool, (each.name for each in fleet.pools), unknown="--pool: no pool matches")

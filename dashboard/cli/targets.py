@@ -15,7 +15,7 @@ from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.clusters import clusters_of, only_cluster
 from dashboard.analysis.parts import only_pool
-from dashboard.cli.terminal import fail, no_such_pool, say, wrong, wrong_options
+from dashboard.cli.terminal import UNREAD, fail, no_such_pool, say, wrong, wrong_options
 from dashboard.config import EVERY_POLL, NO_TRAFFIC, TRAFFIC_OFF, Options, TargetOptions, load_options
 from dashboard.config.address import replica_id
 from dashboard.errors import OptionsError
@@ -138,11 +138,9 @@ def _traffic_period(text: str, options: Options) -> timedelta:
     return period
 
 
-def no_targets(unread_lists: Sequence[str], code: int, otherwise: str = "no targets") -> NoReturn:
-    """Exit with a code where no target list could be read; with 2 and another sentence where none has a target."""
-    if unread_lists:
-        fail(f"exit {code}: {no_list_read(unread_lists)}.", code)
-    wrong(otherwise)
+def no_targets(unread_lists: Sequence[str], otherwise: str = "no targets") -> NoReturn:
+    """Exit with 3: no target list could be read, or none has a target."""
+    fail(f"exit {UNREAD}: {no_list_read(unread_lists) if unread_lists else otherwise}.", UNREAD)
 
 
 def select_pool(fleets: Iterable[Fleet], pool: str | None, *, unknown: str) -> list[Fleet]:

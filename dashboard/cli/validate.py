@@ -1,25 +1,27 @@
 """The command `validate`: the mistakes in options files and baselines, without a network and without secrets."""
 
+import glob
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
-from pydantic import BaseModel
 
 from dashboard.cli.fleets import STANDARD_INPUT, describe_os_error
+from dashboard.cli.targets import ConfigOption
 from dashboard.cli.terminal import FAILED, fail, put, say, wrong
 from dashboard.config import DEFAULT_FILE, FILE_VARIABLE, Options, read_options
+from dashboard.config import document as yaml_document
 from dashboard.config.access import TokensFile
 from dashboard.config.baselines import BaselineOptions, read_baseline
-from dashboard.config.document import MAX_DOCUMENT_BYTES, LocatedMistake, OptionPath, dotted, read_document
+from dashboard.config.document import LocatedMistake, OptionPath, YamlDocument, dotted, read_document, read_file
 from dashboard.config.rules import read_entries
 from dashboard.errors import OptionsError
 from dashboard.fleet.formatting import count, one_line, without_commands
 
-MAY_BE_MISSING = ("data_folder", "suppressions_file")  # the dashboard creates them
+NOT_NOTED = ("suppressions_file", "tokens_file")  # the dashboard creates the first, without the second it is a mistake
 
 
 def validate(
@@ -30,6 +32,7 @@ def validate(
             help="Files with options, baselines or tokens; - is standard input [default: that of the options].",
         ),
     ] = None,
+    config: ConfigOption = None,
     output: Annotated[Literal["text", "github"], typer.Option("--format", help="Output format.")] = "text",
 ) -> None:
     """Print the mistakes in fleet.yaml and in the files that it names, each with its line and column.
@@ -39,13 +42,15 @@ def validate(
 
     Exit code 2 for wrong usage or a file that cannot be read, else 1 for a mistake, else 0.
     """
-    files = file or [Path(os.environ.get(FILE_VARIABLE) or DEFAULT_FILE)]
-    contents = [(each, _read(each)) for each in files]
+    files = [*(file or ()), *([config] if config else ())] or [Path(os.environ.get(FILE_VARIABLE) or DEFAULT_FILE)]
     mistakes: list[str] = []
     notes: list[str] = []
-    for each, raw in contents:
+    for each, raw in [(each, _read(each)) for each in files]:
+        document = read_document(raw)
         try:
-            notes += _notes_on(raw, each)
+            if _has_options(document.value, raw, each):
+                notes += _missing(document, document.value or {}, (), each)
+                read_options(raw, each)
         except OptionsError as error:
             mistakes += error.mistakes
     mistakes = list(dict.fromkeys(mistakes))  # a file may be named, and in another one
@@ -61,45 +66,43 @@ def _read(file: Path) -> bytes:
         wrong(f"{file}: standard input is closed; name another file")
     try:
         if str(file) == STANDARD_INPUT:
-            return sys.stdin.buffer.read(MAX_DOCUMENT_BYTES + 1)
-        with file.open("rb") as stream:
-            return stream.read(MAX_DOCUMENT_BYTES + 1)
+            return sys.stdin.buffer.read(yaml_document.MAX_DOCUMENT_BYTES + 1)
+        return read_file(file)
     except OSError as error:
         wrong(f"{file}: {describe_os_error(error, 'name a file in it', 'name a file that can be read')}")
 
 
-def _notes_on(raw: bytes, file: Path) -> Iterator[str]:
-    """Return what the options in a file need and this machine lacks; raise OptionsError with the mistakes."""
-    value = read_document(raw).value
+def _has_options(value: object, raw: bytes, file: Path) -> bool:
+    """Return whether a file has options; raise OptionsError with the mistakes in baselines and tokens."""
     keys = value.keys() if isinstance(value, dict) else set()
     if len(keys & BaselineOptions.model_fields.keys()) > len(keys & Options.model_fields.keys()):
         _, wrong_lines = read_baseline(raw, file.name)
         if wrong_lines:
             raise OptionsError(*(LocatedMistake(file, *each) for each in wrong_lines))
-        return iter(())
+        return False
     if keys == TokensFile.model_fields.keys():
         read_entries(raw, file, TokensFile, "tokens")
-        return iter(())
-    options, document = read_options(raw, file)
-    return (
-        LocatedMistake(file, document.line(place), f"{dotted(place)}: {text}") for place, text in _missing(options, ())
-    )
+        return False
+    return True
 
 
-def _missing(part: BaseModel, at: OptionPath) -> Iterator[tuple[OptionPath, str]]:
-    """Yield each variable and each file that options name and that is not here."""
-    for name, value in part:
-        place = (*at, name)
-        if isinstance(value, tuple):
-            for number, each in enumerate(value):
-                if isinstance(each, BaseModel):
-                    yield from _missing(each, (*place, number))
-        elif isinstance(value, BaseModel):
-            yield from _missing(value, place)
-        elif name.endswith("_env") and value and not os.environ.get(value):
-            yield place, f"the variable {value} is not set here"
-        elif isinstance(value, Path) and name not in MAY_BE_MISSING and not value.exists():
-            yield place, f"no file {value} here"
+def _missing(document: YamlDocument, part: Any, at: OptionPath, file: Path) -> Iterator[LocatedMistake]:
+    """Yield a note for each variable and each file that options name, also wrong ones, and that is not here."""
+    for key, value in part.items() if isinstance(part, dict) else enumerate(part):
+        place, note = (*at, key), ""
+        if isinstance(value, dict | list) and key != "labels":  # they have any name
+            yield from _missing(document, value, place, file)
+        elif not isinstance(value, str) or "\0" in value:
+            continue
+        elif str(key).endswith("_env") and value.isidentifier() and not os.environ.get(value):
+            note = f"the variable {value} is not set here"
+        elif at[-1:] == ("files",) and not glob.glob(str(file.parent / value)):  # noqa: PTH207  as file_sd does
+            note = f"no file matches {file.parent / value} here"
+        elif key == "kubeconfig" or (str(key).endswith("_file") and key not in NOT_NOTED):
+            is_here = os.path.exists(file.parent / value)  # noqa: PTH110  Path.exists fails on a long name
+            note = "" if is_here else f"no file {file.parent / value} here"
+        if note:
+            yield LocatedMistake(file, document.line(place), f"{dotted(place)}: {note}")
 
 
 def _written(mistake: str, level: Literal["error", "notice"], output: str) -> str:

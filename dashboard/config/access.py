@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from dashboard.config import sources
 from dashboard.config.address import page_url, service_url
-from dashboard.config.document import MAX_DOCUMENT_BYTES
+from dashboard.config.document import read_file
 from dashboard.config.rules import Name, Part, read_entries
 from dashboard.errors import OptionsError
 from dashboard.fleet import Credentials
@@ -95,8 +95,7 @@ class TokensFile(Part):
 def load_tokens(file: Path) -> tuple[TokenOptions, ...]:
     """Return the tokens of a file; raise OptionsError where it is missing, unreadable or wrong."""
     try:
-        with file.open("rb") as stream:
-            raw = stream.read(MAX_DOCUMENT_BYTES + 1)
+        raw = read_file(file)
     except OSError as error:
         raise OptionsError(f"{file}: {error.strerror}; name a file under access.tokens_file") from error
     return read_entries(raw, file, TokensFile, "tokens").tokens

@@ -14,7 +14,6 @@ from yaml.nodes import MappingNode, ScalarNode
 from dashboard.compare.baseline import read_scalar
 from dashboard.config.document import (
     LOADER,
-    MAX_DOCUMENT_BYTES,
     LocatedMistake,
     Mistake,
     YamlDocument,
@@ -22,6 +21,7 @@ from dashboard.config.document import (
     describe_error,
     dotted,
     read_document,
+    read_file,
 )
 from dashboard.config.rules import Part, some
 from dashboard.errors import OptionsError
@@ -185,8 +185,7 @@ def load_baselines(named: Iterable[tuple[str, str]], folder: Path) -> tuple[Base
     mistakes: list[str] = []
     for path in _files(named, mistakes):
         try:
-            with path.open("rb") as stream:
-                raw = stream.read(MAX_DOCUMENT_BYTES + 1)
+            raw = read_file(path)
         except OSError as error:
             mistakes.append(f"{path}: {error.strerror}; name a baseline file")
             continue

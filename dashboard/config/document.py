@@ -3,8 +3,10 @@
 No aliases, no tags: foreign text cannot grow or build objects. Secrets are not repeated.
 """
 
+import errno
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from types import UnionType
 from typing import Any, NamedTuple, NoReturn, Self, cast, get_args
 
@@ -51,6 +53,15 @@ MAX_DEPTH = 20  # fleet.yaml itself is five deep
 TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 # libyaml's own limit since 0.2.6: it scans ahead, so it may object before _ValueBuilder does.
 LIBYAML_DEPTH = "exceeded maximum nesting depth"
+# What the parser says of mistakes in indentation, and a sentence with the action.
+_INDENTATION: Mapping[str | None, str] = {
+    "found a tab character that violates indentation": "a tab at column {}; indent with spaces",
+    "found character that cannot start any token": "a tab, @, % or ` at column {}; indent with spaces, quote values",
+    "mapping values are not allowed in this context": "no key can be at column {}; align keys, quote a value with `: `",
+    "did not find expected key": "wrong indentation at column {}; align the keys of one mapping",
+    "did not find expected '-' indicator": "wrong indentation at column {}; align the entries of one list",
+    "could not find expected ':'": "the line before column {} has no colon; write `key: value`",
+}
 GZIP = b"\x1f\x8b"  # RFC 1952, 2.3.1: how a compressed file begins
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})  # YAML 1.2 core schema, 10.3.2
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster; missing where PyYAML was built without it
@@ -104,6 +115,17 @@ class YamlDocument(NamedTuple):
         return next(self.lines[place[:end]] for end in range(len(place), -1, -1) if place[:end] in self.lines)
 
 
+def read_file(file: Path) -> bytes:
+    """Return the content of a file, up to one byte more than a document may have. Raise OSError with the reason.
+
+    A named pipe would be waited for without end. The pipe of a shell's <(command) is below /dev.
+    """
+    if file.is_fifo() and file.parts[:2] != ("/", "dev"):
+        raise OSError(errno.EINVAL, "not a regular file")
+    with file.open("rb") as stream:
+        return stream.read(MAX_DOCUMENT_BYTES + 1)
+
+
 def read_document(raw: bytes) -> YamlDocument:
     """Read one YAML document of at most MAX_DOCUMENT_BYTES from any bytes."""
     if len(raw) > MAX_DOCUMENT_BYTES:
@@ -124,7 +146,8 @@ def read_document(raw: bytes) -> YamlDocument:
         line = 1 + error.problem_mark.line if error.problem_mark else 1
         problem = TOO_DEEP if error.problem == LIBYAML_DEPTH else error.problem
         column = 1 + error.problem_mark.column if error.problem_mark and line <= last else 1
-        return _unread(Line(min(line, last), column), f"not YAML: {problem}")
+        sentence = _INDENTATION[problem].format(column) if problem in _INDENTATION else problem
+        return _unread(Line(min(line, last), column), f"not YAML: {sentence}")
     return YamlDocument(value, reader.lines, tuple(reader.mistakes))
 
 

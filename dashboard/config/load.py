@@ -18,7 +18,6 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDic
 from dashboard.config.access import load_tokens
 from dashboard.config.baselines import load_baselines
 from dashboard.config.document import (
-    MAX_DOCUMENT_BYTES,
     LocatedMistake,
     Mistake,
     OptionPath,
@@ -27,6 +26,7 @@ from dashboard.config.document import (
     dotted,
     is_option_name,
     read_document,
+    read_file,
     unknown_key,
 )
 from dashboard.config.model import DEFAULT_FILE, Options
@@ -139,8 +139,7 @@ def _with_rule_ids(options: Any) -> Any:
 
 def _raw(file: Path) -> bytes:
     try:
-        with file.open("rb") as stream:
-            return stream.read(MAX_DOCUMENT_BYTES + 1)
+        return read_file(file)
     except OSError as error:
         raise OptionsError(f"{file}: {error.strerror}; name an options file that can be read") from error
 

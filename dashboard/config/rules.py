@@ -25,12 +25,12 @@ from typing_extensions import TypedDict
 from yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
 from dashboard.config.document import (
-    MAX_DOCUMENT_BYTES,
     LocatedMistake,
     Mistake,
     describe_error,
     end_of,
     read_document,
+    read_file,
 )
 from dashboard.errors import OptionsError
 from dashboard.rules.catalogue import ALL_RULES, BY_ID, rule_id, unknown_rule
@@ -203,8 +203,7 @@ def read_entries(raw: bytes, file: Path, kind: type[PartOfFile], key: str) -> Pa
 def load_suppressions(file: Path) -> tuple[SuppressOptions, ...]:
     """Return the entries of the file, none of a missing one. Raise OptionsError where it is unreadable or wrong."""
     try:
-        with file.open("rb") as stream:
-            raw = stream.read(MAX_DOCUMENT_BYTES + 1)
+        raw = read_file(file)
     except FileNotFoundError:
         return ()
     except OSError as error:

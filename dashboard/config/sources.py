@@ -249,10 +249,15 @@ class DashboardOptions(CredentialsOptions):
     url: Annotated[str, AfterValidator(replica_id)]
     labels: Labels
 
+    @model_validator(mode="before")
+    @classmethod
+    def _has_labels(cls, data: Any) -> Any:
+        return {"labels": {}, **data} if isinstance(data, dict) else data
+
     @model_validator(mode="after")
     def _names_its_cluster(self) -> Self:
         if not _CLUSTER.fullmatch(self.labels.get(CLUSTER, "")):
-            raise ValueError("labels.cluster is missing or invalid; write letters, digits, - and ., such as eu-west")
+            raise ValueError("no valid cluster (letters, digits, - and .); add labels: {cluster: eu-west}")
         return self
 
     @property
