@@ -14,7 +14,8 @@ from dashboard.views.table import Field, to_table
 TERMS: Mapping[str, str] = {
     "replica": "One vLLM API server behind one address.",
     "pool": "A group of interchangeable replicas: the same model in the same role.",
-    "cluster": "Pools with one value of the label cluster, which begins their names; Compare has clusters side by side.",
+    "cluster": "Pools with one value of the label cluster, which begins their names; "
+    "Compare has clusters side by side.",
     "cohort": "Replicas of a pool with identical settings, which keep their letter.",
     "reference": "What a pool is compared with: its majority, a cohort, a replica or a baseline.",
     "majority": "The value of more than half of at least three replicas.",
