@@ -95,6 +95,11 @@ def reporter_of(replica: str) -> str | None:
     return cluster if mark else None
 
 
+def address_of(replica: str) -> str:
+    """Return the address of a replica, by its id."""
+    return replica.removeprefix(f"{reporter_of(replica)}{CLUSTER_MARK}")
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """An expected failure as data: its kind, and one sentence."""

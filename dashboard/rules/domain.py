@@ -61,6 +61,7 @@ class Origin(StrEnum):
     ASSUMED = "assumed"
 
 
+DETECTED = " (detected)"  # ends an assumption that replicas support
 CERTAIN = frozenset({Origin.READ, Origin.DECLARED})  # a finding of any other basis is at most a warning
 
 
@@ -136,7 +137,7 @@ class Domain:
         """Return the assumptions about a pool, as findings list them."""
         if self.router_basis in CERTAIN:
             return ()
-        return (f"router is {self.router}{' (detected)' if self.router_basis is Origin.DETECTED else ''}",)
+        return (f"router is {self.router}{DETECTED if self.router_basis is Origin.DETECTED else ''}",)
 
 
 EVENTS = "kv_events_config.enable_kv_cache_events"

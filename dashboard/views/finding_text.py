@@ -12,6 +12,7 @@ from dashboard.fleet.formatting import SOME, count, iso, shortlist
 from dashboard.fleet.history import NO_SIGHTINGS, Sighting
 from dashboard.fleet.pieces import Piece, Style, Text
 from dashboard.rules.catalogue import BY_ID, places
+from dashboard.rules.domain import DETECTED
 from dashboard.rules.findings import CohortShare, Confidence, Finding, Inspection, OutcomeKind, Remedy, Severity
 from dashboard.views.blocks import Table
 from dashboard.views.names import MOST_NAMED, brief, in_natural_order, names_of
@@ -115,8 +116,13 @@ def replicas_text(finding: Finding, names: Mapping[str, str]) -> str:
 
 
 def assumed(finding: Finding) -> str:
-    """Return `Assumed: router is approximate.`; empty without assumptions."""
-    return f"Assumed: {'; '.join(finding.assumptions)}." if finding.assumptions else ""
+    """Return `Assumed: router is approximate.`, `Router is kv-events (detected).`; empty without assumptions."""
+    text = "; ".join(map(_with_basis, finding.assumptions))
+    return text and f"{text[0].upper()}{text[1:]}."
+
+
+def _with_basis(assumption: str) -> str:
+    return assumption if assumption.endswith(DETECTED) else f"assumed: {assumption}"
 
 
 def undeclared(finding: Finding) -> str:
@@ -298,7 +304,7 @@ COLUMNS = tuple(each.column for each in finding_fields({}))
 
 def tags(finding: Finding) -> Text:
     """Return what limits or explains a finding as tags: assumptions, confidence, cause, rollout, missing data."""
-    words = [f"assumed: {each}" for each in finding.assumptions]
+    words = [*map(_with_basis, finding.assumptions)]
     words += [str(finding.confidence)] if finding.confidence is Confidence.DERIVED else []
     words += [f"likely cause: {', '.join(finding.explained_by)}"] if finding.explained_by else []
     words += ["rollout"] if finding.is_rollout else []

@@ -199,8 +199,8 @@ def _findings(
     found = [each for each in known.active if recency.keeps(each.sighting)]
     listed = sort_findings(found, NEWEST_FIRST if recency.is_newest_first else WORST_FIRST)
     parts = tuple(_folded(each, links) for each in parts_of(listed))
-    lines = [f"Assumed of {each}" for each in assumptions(fleet.inspection)]
-    more = [f"And of {count(len(lines) - MOST_LINES, 'more pool')}."] if len(lines) > MOST_LINES else []
+    lines = assumptions(fleet.inspection)
+    more = [f"And {count(len(lines) - MOST_LINES, 'more pool')}."] if len(lines) > MOST_LINES else []
     quiet = [f"{rules_text(fleet.inspection)}.", *lines[:MOST_LINES], *more]
     basis, *assumed = (Paragraph((Piece(line, Style.MUTED),)) for line in quiet)
     shown = recency.shown_text(len(found), count(len(known.active), "finding"))

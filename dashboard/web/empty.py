@@ -1,7 +1,10 @@
 """The empty states, each with its cause and what to do, and the guide for a first visit."""
 
+from collections.abc import Sequence
+
 import streamlit as st
 
+from dashboard.fleet import SourceStatus
 from dashboard.fleet.formatting import middle_cut, one_line
 from dashboard.views import pages
 from dashboard.web import links, markup, state
@@ -19,11 +22,17 @@ targets:
     labels: {pool: chat}
   - url: http://10.0.0.12:8000
     labels: {pool: chat}"""
+MOST_SOURCES = 10  # that are named
 
 _guide = markup.component("guide", "guide.js", css="surface")
 
 
-def nothing_configured() -> None:
+def no_replicas(sources: Sequence[SourceStatus]) -> None:
+    """Draw that no source lists a replica, with what each asked for; or how to list replicas, without sources."""
+    if asked := [each.failure or f"{each.name}: lists no replica" for each in sources[:MOST_SOURCES]]:
+        status = f"{markup.link(links.to(pages.STATUS), 'Status')} has the sources of <code>fleet.yaml</code>."
+        _draw("No replicas found", status, f"<pre>{markup.text(chr(10).join(map(one_line, asked)))}</pre>")
+        return
     _draw(
         "No replicas configured",
         "List your vLLM servers in <code>fleet.yaml</code>, which is read again when it changes. "

@@ -68,6 +68,7 @@ def test_the_replicas_of_another_dashboard_have_its_cluster_and_all_that_it_know
     assert listing.failure is None
     assert [each.id for each in here.replicas] == [f"eu+{each.id}" for each in there.replicas]
     assert [each.name for each in here.pools] == [f"eu/{each.name}" for each in there.pools]
+    assert [each.name for each in here.replicas] == [f"eu/{each.name}" for each in there.replicas]
     assert {each.labels["site"] for each in here.replicas} == {"north"}
     for own, other in zip(here.replicas, there.replicas, strict=True):
         assert (own.state, own.version, own.document, own.engines) == (
@@ -80,6 +81,24 @@ def test_the_replicas_of_another_dashboard_have_its_cluster_and_all_that_it_know
         assert here.read_at(own) == other.observed_at
     assert here.documents.keys() == there.documents.keys()
     assert [each.rule for each in here.inspection.findings] == [each.rule for each in there.inspection.findings]
+
+
+def test_what_a_dashboard_cannot_read_of_its_replicas_names_that_dashboard_and_the_plain_address(
+    server: HostileServer,
+) -> None:
+    found = document(1, 2)
+    sentence = "h:1 wants an API key for /v1/models and none is given; set credentials in fleet.yaml"
+    found["replicas"][0] |= {"state": "partial", "reason": {"kind": "unauthorized", "detail": sentence}}
+    serve(server, found)
+    here = hub(read(source(server)))
+    (one,) = [each for each in here.inspection.findings if each.rule == "ID-05"]
+    address = found["replicas"][0]["replica"]
+
+    assert here.replicas[0].failure is not None
+    assert here.replicas[0].failure.detail == f"Dashboard of eu: {sentence}"
+    assert one.remedy.sentence.startswith(f"Set a valid API key for {address}.")
+    assert one.remedy.sentence.endswith(" Options belong into the fleet.yaml of the dashboard of eu.")
+    assert f'- url: "{address}"' in one.remedy.snippets[0].text
 
 
 def test_an_unchanged_answer_is_not_read_again_and_gzip_is_asked_for(server: HostileServer) -> None:

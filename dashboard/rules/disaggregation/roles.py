@@ -11,6 +11,7 @@ from dashboard.compare.holders import Holders, group_by_value
 from dashboard.fleet import Pool, Replica, Role, Setting, State
 from dashboard.fleet.formatting import count
 from dashboard.fleet.pieces import Text, value
+from dashboard.fleet.replies import address_of
 from dashboard.rules.connector_options import ROLE, connectors, native
 from dashboard.rules.differences import are_unequal, two_sided, value_evidence
 from dashboard.rules.disaggregation.handshake import NIXL
@@ -179,8 +180,9 @@ def _without_role(pool: PoolSubject) -> list[str]:
 def _unknown(name: str, replicas: Sequence[str], pools: Sequence[PoolSubject], known: Sequence[_WithRole]) -> Draft:
     """Return replicas that may be prefill or decode replicas."""
     named = {str(pool.pool.role): pool.name for pool in pools if str(pool.pool.role) in LABELLED}
+    address = json.dumps(address_of(replicas[0]))
     texts = [
-        f"targets:\n  - url: {json.dumps(replicas[0])}\n    labels: {_labels(named.get(role, f'{name}/{role}'), role)}"
+        f"targets:\n  - url: {address}\n    labels: {_labels(named.get(role, f'{name}/{role}'), role)}"
         for role in LABELLED
     ]
     verb = "reports" if len(replicas) == 1 else "report"

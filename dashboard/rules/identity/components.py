@@ -11,6 +11,7 @@ from dashboard.fleet import State
 from dashboard.fleet.formatting import count, joined
 from dashboard.fleet.grouping import grouped
 from dashboard.fleet.pieces import value
+from dashboard.fleet.replies import address_of
 from dashboard.rules.differences import majority, pair_differences, pool_differences, value_evidence
 from dashboard.rules.domain import OFFLOADING
 from dashboard.rules.findings import Draft, Remedy, Severity, Snippet, UnevaluatedReplicas
@@ -129,6 +130,7 @@ def digest_without_answer(pool: PoolSubject) -> Iterator[Draft]:
         return
     names = joined(sorted({each.path.removeprefix(DIGESTS).partition("[")[0] for each in found}))
     replicas = tuple(sorted({replica for its in found.values() for replica in its}))
+    address = json.dumps(address_of(replicas[0]), ensure_ascii=False)
     each = "its answer has" if len(replicas) == 1 else "their answers have"
     (_, own, reported), *more = sorted(found)
     values = (value(json.loads(reported.value)), f"; {each} ", value(json.loads(own.value)))
@@ -140,11 +142,6 @@ def digest_without_answer(pool: PoolSubject) -> Iterator[Draft]:
         tuple(contradiction_evidence(dict(sorted(found.items())))),
         Remedy(
             "List the address of one server, no load balancer. Check relabelling rules. Then restart the replica.",
-            (
-                Snippet(
-                    "yaml",
-                    f"targets:\n  - {json.dumps(replicas[0], ensure_ascii=False)} # one server, no load balancer",
-                ),
-            ),
+            (Snippet("yaml", f"targets:\n  - {address} # one server, no load balancer"),),
         ),
     )

@@ -9,6 +9,7 @@ from dashboard.fleet import Contradiction, FailureKind, Replica, ReplicaState, S
 from dashboard.fleet.formatting import FAILURE_WORDS, SOURCE_WORDS, count, joined, middle_cut, one_line
 from dashboard.fleet.history import Rollout
 from dashboard.fleet.pieces import value
+from dashboard.fleet.replies import address_of, reporter_of
 from dashboard.rules import remedy
 from dashboard.rules.differences import pool_differences
 from dashboard.rules.findings import Draft, Evidence, Remedy, Severity, Snippet
@@ -126,6 +127,8 @@ def _unread(replicas: Sequence[Replica], state: str, whole: str) -> Draft:
     names = {kind: FAILURE_WORDS[kind] if kind else NO_ANSWER for kind in kinds}
     reasons = joined([names[k] if len(failed) == 1 else f"{names[k]} ({len(failed[k]):,})" for k in kinds])
     steps = " ".join(STEPS[kind].format(where=_addresses(failed[kind])) for kind in kinds[:MAX_KINDS])
+    if clusters := sorted({each for each in map(reporter_of, ids) if each is not None}):
+        steps += f" Options belong into the fleet.yaml of the dashboard of {joined(clusters)}."
     paste = (text for kind in kinds[:MAX_KINDS] for text in _options(kind, failed[kind]))
     rows = [(json.dumps(detail, ensure_ascii=False), tuple(its)) for detail, its in details.items()]
     severity, name = STATES[state]
@@ -147,18 +150,21 @@ def _addresses(ids: Sequence[str]) -> str:
     """Return a few addresses by name, many by number."""
     if len(ids) > MAX_ADDRESSES:
         return f"these {len(ids):,} addresses"
-    return joined([middle_cut(one_line(each), ADDRESS_LENGTH) for each in ids])
+    return joined([middle_cut(one_line(address_of(each)), ADDRESS_LENGTH) for each in ids])
 
 
 def _options(kind: FailureKind | None, ids: Sequence[str]) -> Iterator[str]:
     if kind in POLL_OPTIONS:
         yield POLL_OPTIONS[kind]
     if kind in TARGET_OPTIONS:
-        entries = [f"  - url: {json.dumps(each)}\n    {TARGET_OPTIONS[kind]}" for each in ids[:MAX_ADDRESSES]]
+        entries = [
+            f"  - url: {json.dumps(address_of(each))}\n    {TARGET_OPTIONS[kind]}" for each in ids[:MAX_ADDRESSES]
+        ]
         more = [f"  # and so on for {len(ids):,} targets"] if len(ids) > MAX_ADDRESSES else []
         yield "\n".join(["targets:", *entries, *more])
     if kind in OTHER_ADDRESS:
-        entries = [f"  - http://10.0.0.1:8000 # vLLM itself, for {json.dumps(each)}" for each in ids[:MAX_ADDRESSES]]
+        others = (json.dumps(address_of(each)) for each in ids[:MAX_ADDRESSES])
+        entries = [f"  - http://10.0.0.1:8000 # vLLM itself, for {each}" for each in others]
         yield "\n".join(["targets:", *entries])
 
 
@@ -189,7 +195,7 @@ def sources_contradict(pool: PoolSubject) -> Iterator[Draft]:
 def _contradiction(contradiction: Contradiction, replicas: tuple[str, ...]) -> Draft:
     path, kept, other = contradiction
     sources = [SOURCES[each.source] for each in (kept, other)]
-    target = json.dumps(replicas[0], ensure_ascii=False)
+    target = json.dumps(address_of(replicas[0]), ensure_ascii=False)
     values = [value_piece(SettingValue(each.value, each.state), path) for each in (kept, other)]
     return Draft(
         replicas,
@@ -238,7 +244,7 @@ def process_listed_twice(fleet: FleetSubject) -> Iterator[Draft]:
         if not others or min(others) < replica.id or replica.id not in instances:
             continue
         addresses = (replica.id, *sorted(others))
-        keep = json.dumps(replica.id, ensure_ascii=False)
+        keep = json.dumps(address_of(replica.id), ensure_ascii=False)
         yield Draft(
             addresses[1:],
             write(f"{len(addresses):,} addresses belong to one vLLM process."),

@@ -9,6 +9,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from dashboard import service
 from dashboard.analysis.assembly import Fleet
 from dashboard.views import pages
 from dashboard.web import empty, header, links, markup, share, sides, state
@@ -85,7 +86,7 @@ def _draw(page: StreamlitPage, fleet: Fleet) -> None:
     elif not fleet.replicas and state.whole().replicas:
         empty.no_such_cluster(fleet.cluster, links.scoped(page.url_path, cluster=""))
     elif not fleet.replicas:
-        empty.nothing_configured()
+        empty.no_replicas(() if state.is_frozen() else service.sources())
     elif fleet.pools and (scope := _unknown_scope(page.url_path, fleet)):
         empty.no_such_pool(scope, links.scoped(page.url_path))
     else:

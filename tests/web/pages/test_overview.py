@@ -1,19 +1,23 @@
 """Overview: the number, top findings, the map, pools with problems first, incomplete data."""
 
+import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from dashboard import service
 from dashboard.analysis.assembly import Fleet, empty_fleet, inspected
+from dashboard.config import Options
 from dashboard.fleet import Basis
 from dashboard.rules.policy import Policy, RuleChange
 from dashboard.views.blocks import Entries
 from dashboard.views.plan import CHANGES
 from dashboard.web.share import OFFERED
 from tests.builders import SAME_KV, alike, document, fleet, hashing, replica, story
-from tests.page_runner import html, open_page
+from tests.page_runner import html, open_page, visit
 from tests.used import with_traffic
 
 DOCUMENT = document()
@@ -32,6 +36,22 @@ def test_equal_settings_with_different_block_hashes_are_a_problem() -> None:
     assert re.search(r"calm</a>.*?all 4 share", shown, re.DOTALL)
     assert "no difference" not in shown
     assert shown.index('href="compare?pool=chat">') < shown.index('href="compare?pool=calm">')
+
+
+def test_sources_that_list_no_replica_are_named_with_what_they_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "none.json").write_text("[]")
+    listed = {"files": [str(tmp_path / "none.json"), str(tmp_path / "lost<b>.json")]}
+    collector = service.Collector(Options.model_validate({"file_sd": [listed]}))
+    asyncio.run(collector._refresh(0.0))
+    service.put(collector.fleet)
+    service._current.collector = collector
+    shown = html(visit("findings"))
+
+    assert "<h2>No replicas found</h2>" in shown
+    assert f"{tmp_path}/none.json: lists no replica" in shown
+    assert "lost&lt;b&gt;.json: No such file or directory" in shown
+    assert 'href="status"' in shown
+    assert "configured" not in shown
 
 
 def test_many_pools_are_folded_after_the_worst() -> None:
