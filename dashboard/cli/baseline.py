@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.cli.fleets import SnapshotOption, describe_os_error, fleet_of, write_file
+from dashboard.cli.fleets import SnapshotOption, fleet_of, write_file
 from dashboard.cli.targets import ConfigOption, PrometheusOption, TargetsArgument, options_of
 from dashboard.cli.terminal import no_such_pool, put, say, wrong, wrong_options
 from dashboard.config.baseline_file import baseline_yaml, configurable, find_settings, update_baseline
 from dashboard.config.baselines import read_baseline
 from dashboard.config.document import read_file
+from dashboard.errors import OptionsError
 from dashboard.fleet import Baseline, Pool, ReplicaState, Setting
 from dashboard.fleet.formatting import SOME, count, middle_cut, one_line, shortlist
 from dashboard.rules.policy import Policy
@@ -115,10 +116,9 @@ def _update(file: Path, pool: str, settings: Mapping[str, Setting], *, source: s
 def _read(file: Path) -> tuple[str, Baseline]:
     """Return a baseline's text and content; exit with 2 where it is none."""
     try:
-        raw = read_file(file)
-    except OSError as error:
-        why = describe_os_error(error, "name a baseline file", "use -o FILE for a new one")
-        wrong(f"--update {file}: {why}")
+        raw = read_file(file, "use -o FILE for a new one")
+    except OptionsError as error:
+        wrong(f"--update {error}")
     old, mistakes = read_baseline(raw, file.name)
     if old is None:
         wrong_options([f"{file}:{line}: {text}" for line, text in mistakes])

@@ -42,9 +42,7 @@ class Completed(NamedTuple):
 def completion(
     shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
 ) -> None:
-    """Print a script that completes the command vllm-fleet, which the wheel installs, in a shell.
-
-    `python -m dashboard` has no completion.
+    """Print a script that completes the command vllm-fleet of the wheel, not python -m dashboard, in a shell.
 
     For bash and zsh: source <(vllm-fleet completion bash); for fish: vllm-fleet completion fish | source. That for zsh
     is the script for bash, and was not tested in zsh.

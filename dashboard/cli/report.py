@@ -54,8 +54,7 @@ def report(
     address may be a part of the fleet: they are compared only with --since. Since a time of the history they include
     what changed back.
 
-    Exit code 0 for a written report, whatever its findings; 2 for wrong usage or options; 3 without
-    targets.
+    Exit code 0 for a written report, whatever its findings; 2 for wrong usage or options; 3 without targets.
     """
     kind = _format(output, file)
     if file is None and not kind.is_text and is_terminal():

@@ -46,8 +46,7 @@ def settings(
     """Print the values of one setting on all replicas, and its type, default and flag by vLLM version.
 
     Of a section it lists the settings. Without --snapshot every replica is polled once. Exit code 0 also with
-    unreachable replicas; 2 for a setting that neither a replica nor a vLLM version has, and for wrong usage or options;
-    3 without targets.
+    unreachable replicas; 2 for an unknown setting, wrong usage or options; 3 without targets.
     """
     path = _whole_path(path)
     if snapshot is None:

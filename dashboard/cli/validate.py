@@ -2,6 +2,7 @@
 
 import glob
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,19 +10,19 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from dashboard.cli.fleets import STANDARD_INPUT, describe_os_error
+from dashboard.cli.fleets import STANDARD_INPUT
 from dashboard.cli.targets import ConfigOption
 from dashboard.cli.terminal import FAILED, fail, put, say, wrong
 from dashboard.config import DEFAULT_FILE, FILE_VARIABLE, Options, read_options
-from dashboard.config import document as yaml_document
 from dashboard.config.access import TokensFile
 from dashboard.config.baselines import BaselineOptions, read_baseline
-from dashboard.config.document import LocatedMistake, OptionPath, YamlDocument, dotted, read_document, read_file
+from dashboard.config.document import MAX_DOCUMENT_BYTES, LocatedMistake, OptionPath, dotted, read_document, read_file
 from dashboard.config.rules import read_entries
 from dashboard.errors import OptionsError
 from dashboard.fleet.formatting import count, one_line, without_commands
 
-NOT_NOTED = ("suppressions_file", "tokens_file")  # the dashboard creates the first, without the second it is a mistake
+# Names of a file. The dashboard creates that of suppressions; without that of tokens it is a mistake.
+NEEDED = re.compile("kubeconfig|(?!suppressions_|tokens_).*_file")
 
 
 def validate(
@@ -49,7 +50,8 @@ def validate(
         document = read_document(raw)
         try:
             if _has_options(document.value, raw, each):
-                notes += _missing(document, document.value or {}, (), each)
+                found = _missing(document.value or (), (), each.parent)
+                notes += [LocatedMistake(each, document.line(at), f"{dotted(at)}: {note}") for at, note in found]
                 read_options(raw, each)
         except OptionsError as error:
             mistakes += error.mistakes
@@ -64,12 +66,12 @@ def validate(
 def _read(file: Path) -> bytes:
     if str(file) == STANDARD_INPUT and sys.stdin is None:
         wrong(f"{file}: standard input is closed; name another file")
+    if str(file) == STANDARD_INPUT:
+        return sys.stdin.buffer.read(MAX_DOCUMENT_BYTES + 1)
     try:
-        if str(file) == STANDARD_INPUT:
-            return sys.stdin.buffer.read(yaml_document.MAX_DOCUMENT_BYTES + 1)
-        return read_file(file)
-    except OSError as error:
-        wrong(f"{file}: {describe_os_error(error, 'name a file in it', 'name a file that can be read')}")
+        return read_file(file, "name a file that can be read")
+    except OptionsError as error:
+        wrong(str(error))
 
 
 def _has_options(value: object, raw: bytes, file: Path) -> bool:
@@ -86,23 +88,20 @@ def _has_options(value: object, raw: bytes, file: Path) -> bool:
     return True
 
 
-def _missing(document: YamlDocument, part: Any, at: OptionPath, file: Path) -> Iterator[LocatedMistake]:
-    """Yield a note for each variable and each file that options name, also wrong ones, and that is not here."""
+def _missing(part: Any, at: OptionPath, folder: Path) -> Iterator[tuple[OptionPath, str]]:
+    """Yield each variable and each file that options name, also wrong ones, and that is not here."""
     for key, value in part.items() if isinstance(part, dict) else enumerate(part):
-        place, note = (*at, key), ""
+        place = (*at, key)
         if isinstance(value, dict | list) and key != "labels":  # they have any name
-            yield from _missing(document, value, place, file)
+            yield from _missing(value, place, folder)
         elif not isinstance(value, str) or "\0" in value:
             continue
         elif str(key).endswith("_env") and value.isidentifier() and not os.environ.get(value):
-            note = f"the variable {value} is not set here"
-        elif at[-1:] == ("files",) and not glob.glob(str(file.parent / value)):  # noqa: PTH207  as file_sd does
-            note = f"no file matches {file.parent / value} here"
-        elif key == "kubeconfig" or (str(key).endswith("_file") and key not in NOT_NOTED):
-            is_here = os.path.exists(file.parent / value)  # noqa: PTH110  Path.exists fails on a long name
-            note = "" if is_here else f"no file {file.parent / value} here"
-        if note:
-            yield LocatedMistake(file, document.line(place), f"{dotted(place)}: {note}")
+            yield place, f"the variable {value} is not set here"
+        elif at[-1:] == ("files",) and not glob.glob(str(folder / value)):  # noqa: PTH207  as file_sd does
+            yield place, f"no file matches {folder / value} here"
+        elif NEEDED.fullmatch(str(key)) and not os.path.exists(folder / value):  # noqa: PTH110  .exists fails on long names
+            yield place, f"no file {folder / value} here"
 
 
 def _written(mistake: str, level: Literal["error", "notice"], output: str) -> str:

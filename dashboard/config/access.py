@@ -13,7 +13,6 @@ from dashboard.config import sources
 from dashboard.config.address import page_url, service_url
 from dashboard.config.document import read_file
 from dashboard.config.rules import Name, Part, read_entries
-from dashboard.errors import OptionsError
 from dashboard.fleet import Credentials
 
 EVERYBODY = "*"  # in `roles`: everybody who signed in
@@ -94,10 +93,7 @@ class TokensFile(Part):
 
 def load_tokens(file: Path) -> tuple[TokenOptions, ...]:
     """Return the tokens of a file; raise OptionsError where it is missing, unreadable or wrong."""
-    try:
-        raw = read_file(file)
-    except OSError as error:
-        raise OptionsError(f"{file}: {error.strerror}; name a file under access.tokens_file") from error
+    raw = read_file(file, "name a file under access.tokens_file")
     return read_entries(raw, file, TokensFile, "tokens").tokens
 
 

@@ -185,9 +185,9 @@ def load_baselines(named: Iterable[tuple[str, str]], folder: Path) -> tuple[Base
     mistakes: list[str] = []
     for path in _files(named, mistakes):
         try:
-            raw = read_file(path)
-        except OSError as error:
-            mistakes.append(f"{path}: {error.strerror}; name a baseline file")
+            raw = read_file(path, "name a baseline file")
+        except OptionsError as error:
+            mistakes += error.mistakes
             continue
         baseline, wrong = read_baseline(raw, relative_name(path, folder))
         mistakes += [LocatedMistake(path, *each) for each in wrong]

@@ -3,7 +3,6 @@
 No aliases, no tags: foreign text cannot grow or build objects. Secrets are not repeated.
 """
 
-import errno
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,6 +16,7 @@ from yaml import events
 from yaml.nodes import CollectionNode, Node, ScalarNode, SequenceNode
 from yaml.reader import ReaderError
 
+from dashboard.errors import OptionsError
 from dashboard.fleet.formatting import joined
 from dashboard.rules.catalogue import rule_id, unknown_rule
 
@@ -24,13 +24,10 @@ OptionPath = tuple[str | int, ...]  # keys and positions from the root to a valu
 _SECRET_KEYS = frozenset({"token", "bearer_token", "bearer", "auth_token", "api_key", "password", "secret"})
 _SENTENCES: Mapping[str, str] = {
     "missing": "missing",
-    "float_parsing": "expected a number such as {example}",
-    "float_type": "expected a number such as {example}",
+    **dict.fromkeys(("float_parsing", "float_type"), "expected a number such as {example}"),
     "finite_number": "expected a finite number such as {example}",
-    "int_parsing": "expected a whole number such as {example}",
+    **dict.fromkeys(("int_parsing", "int_from_float", "int_type"), "expected a whole number such as {example}"),
     "int_parsing_size": "expected a smaller whole number such as {example}",
-    "int_from_float": "expected a whole number such as {example}",
-    "int_type": "expected a whole number such as {example}",
     "greater_than_equal": "too small; the minimum is {ge:.10g}",
     "less_than_equal": "too large; the maximum is {le:.10g}",
     "string_type": "expected a string",
@@ -39,12 +36,9 @@ _SENTENCES: Mapping[str, str] = {
     "string_pattern_mismatch": "not the name of an environment variable; write the name, not the secret",
     "path_type": "expected the path of a file",
     "tuple_type": "not a list; begin each entry with `- `",
-    "dict_type": "not a mapping; write lines of `key: value`",
-    "model_type": "not a mapping; write lines of `key: value`",
-    "bool_parsing": "expected true or false",
-    "bool_type": "expected true or false",
-    "enum": "unknown value; expected {expected}",
-    "literal_error": "unknown value; expected {expected}",
+    **dict.fromkeys(("dict_type", "model_type"), "not a mapping; write lines of `key: value`"),
+    **dict.fromkeys(("bool_parsing", "bool_type"), "expected true or false"),
+    **dict.fromkeys(("enum", "literal_error"), "unknown value; expected {expected}"),
     "value_error": "{error}",
 }
 MAX_DOCUMENT_BYTES = 8 * 2**20  # 5,000 targets with 20 labels each take a quarter of it
@@ -60,7 +54,6 @@ _INDENTATION: Mapping[str | None, str] = {
     "mapping values are not allowed in this context": "no key can be at column {}; align keys, quote a value with `: `",
     "did not find expected key": "wrong indentation at column {}; align the keys of one mapping",
     "did not find expected '-' indicator": "wrong indentation at column {}; align the entries of one list",
-    "could not find expected ':'": "the line before column {} has no colon; write `key: value`",
 }
 GZIP = b"\x1f\x8b"  # RFC 1952, 2.3.1: how a compressed file begins
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})  # YAML 1.2 core schema, 10.3.2
@@ -115,15 +108,18 @@ class YamlDocument(NamedTuple):
         return next(self.lines[place[:end]] for end in range(len(place), -1, -1) if place[:end] in self.lines)
 
 
-def read_file(file: Path) -> bytes:
-    """Return the content of a file, up to one byte more than a document may have. Raise OSError with the reason.
+def read_file(file: Path, action: str) -> bytes:
+    """Return the content of a file, up to one byte more than a document may have; raise OptionsError with an action.
 
     A named pipe would be waited for without end. The pipe of a shell's <(command) is below /dev.
     """
-    if file.is_fifo() and file.parts[:2] != ("/", "dev"):
-        raise OSError(errno.EINVAL, "not a regular file")
-    with file.open("rb") as stream:
-        return stream.read(MAX_DOCUMENT_BYTES + 1)
+    try:
+        if file.is_fifo() and file.parts[:2] != ("/", "dev"):
+            raise OptionsError(f"{file}: not a regular file; {action}")
+        with file.open("rb") as stream:
+            return stream.read(MAX_DOCUMENT_BYTES + 1)
+    except OSError as error:
+        raise OptionsError(f"{file}: {error.strerror}; {action}") from error
 
 
 def read_document(raw: bytes) -> YamlDocument:

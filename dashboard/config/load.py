@@ -61,7 +61,9 @@ def load_options(path: Path | None = None) -> Options:
     """
     named = path or (Path(os.environ[FILE_VARIABLE]) if os.environ.get(FILE_VARIABLE) else None)
     file = named or Path(DEFAULT_FILE)
-    document = _document(_raw(file), file) if named or file.exists() else YamlDocument(None, {}, ())
+    document = YamlDocument(None, {}, ())
+    if named or file.exists():
+        document = _document(read_file(file, "name an options file that can be read"), file)
     return _loaded(document, file, _with_rule_ids(_environment()), _unknown_variables())
 
 
@@ -135,13 +137,6 @@ def _with_rule_ids(options: Any) -> Any:
     for key, change in changes.items():
         spelled[key if rule_id(key) in spelled or rule_id(key) in changes else rule_id(key)] = change
     return {**options, RULES: spelled}
-
-
-def _raw(file: Path) -> bytes:
-    try:
-        return read_file(file)
-    except OSError as error:
-        raise OptionsError(f"{file}: {error.strerror}; name an options file that can be read") from error
 
 
 def _document(raw: bytes, file: Path) -> YamlDocument:

@@ -203,12 +203,11 @@ def read_entries(raw: bytes, file: Path, kind: type[PartOfFile], key: str) -> Pa
 def load_suppressions(file: Path) -> tuple[SuppressOptions, ...]:
     """Return the entries of the file, none of a missing one. Raise OptionsError where it is unreadable or wrong."""
     try:
-        raw = read_file(file)
-    except FileNotFoundError:
-        return ()
-    except OSError as error:
-        raise OptionsError(f"{file}: {error.strerror}; name a file under suppressions_file") from error
-    return read_suppressions(raw, file)
+        return read_suppressions(read_file(file, "name a file under suppressions_file"), file)
+    except OptionsError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return ()
+        raise
 
 
 def suppression_yaml(entries: Sequence[Suppression], created: str = "") -> str:

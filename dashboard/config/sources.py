@@ -247,12 +247,7 @@ class DashboardOptions(CredentialsOptions):
     """Another dashboard: the replicas of its cluster are read from its document. The token is for its URL."""
 
     url: Annotated[str, AfterValidator(replica_id)]
-    labels: Labels
-
-    @model_validator(mode="before")
-    @classmethod
-    def _has_labels(cls, data: Any) -> Any:
-        return {"labels": {}, **data} if isinstance(data, dict) else data
+    labels: Labels = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _names_its_cluster(self) -> Self:

@@ -236,10 +236,8 @@ class ReportReader:
             raise UnreadableError(
                 "schema", f"more than {MOST_LABELS} labels, or one longer than {LONGEST_LABEL} characters"
             )
-        name = labels.get("name") or read.name
-        failure = read.failure and replace(
-            read.failure, detail=f"Dashboard of {labels[CLUSTER]}: {read.failure.detail}"
-        )
+        name, cluster = labels.get("name") or read.name, labels[CLUSTER]
+        failure = read.failure and replace(read.failure, detail=f"Dashboard of {cluster}: {read.failure.detail}")
         if not name or len(name) > LONGEST_ID:
             raise UnreadableError("schema", "its name is empty or too long")
         role = Role(labels["role"]) if labels.get("role") in ROLES else read.role
@@ -251,7 +249,7 @@ class ReportReader:
         replica = replace(
             read,
             id=own,
-            name=f"{labels[CLUSTER]}/{name}",  # other clusters have the same names
+            name=f"{cluster}/{name}",  # other clusters have the same names
             failure=failure,
             labels=_share(labels),
             pool=None if read.pool is None else pool_key(labels, read.served_model_names, role),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dashboard.config import MAX_LABEL_CHARACTERS, FileSdOptions, HttpSdOptions, PollOptions
-from dashboard.config.document import MAX_DOCUMENT_BYTES, read_file
+from dashboard.config.document import MAX_DOCUMENT_BYTES
 from dashboard.errors import UnreadableError
 from dashboard.fleet import Credentials, Failure, FailureKind, Target
 from dashboard.sources.http.client import Client
@@ -63,7 +63,8 @@ class FileSd:
             stamp = status.st_mtime_ns, status.st_size, status.st_ino
             if stamp == before:
                 return last, before
-            raw = read_file(Path(path))
+            with Path(path).open("rb") as stream:
+                raw = stream.read(MAX_DOCUMENT_BYTES + 1)
         except OSError as error:
             return keep_targets(last, error.strerror or "unreadable"), None
         try:

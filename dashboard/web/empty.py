@@ -15,29 +15,20 @@ name: my-fleet
 targets:
   - http://10.0.0.11:8000
   - url: http://10.0.0.12:8000
-    labels: {name: chat-2, pool: chat}"""
-LABELS_EXAMPLE = """\
-targets:
-  - url: http://10.0.0.11:8000
-    labels: {pool: chat}
-  - url: http://10.0.0.12:8000
-    labels: {pool: chat}"""
+    labels: {pool: chat, name: chat-2}"""
 MOST_SOURCES = 10  # that are named
 
 _guide = markup.component("guide", "guide.js", css="surface")
 
 
 def no_replicas(sources: Sequence[SourceStatus]) -> None:
-    """Draw that no source lists a replica, with what each asked for; or how to list replicas, without sources."""
-    if asked := [each.failure or f"{each.name}: lists no replica" for each in sources[:MOST_SOURCES]]:
-        status = f"{markup.link(links.to(pages.STATUS), 'Status')} has the sources of <code>fleet.yaml</code>."
-        _draw("No replicas found", status, f"<pre>{markup.text(chr(10).join(map(one_line, asked)))}</pre>")
-        return
+    """Draw that no source lists a replica, with what each asked for; without sources an example."""
+    asked = [one_line(each.failure or f"{each.name}: lists no replica") for each in sources[:MOST_SOURCES]]
     _draw(
-        "No replicas configured",
+        "No replicas found" if asked else "No replicas configured",
         "List your vLLM servers in <code>fleet.yaml</code>, which is read again when it changes. "
         "<code>fleet.example.yaml</code> explains every option.",
-        f"<pre>{markup.text(CONFIG_EXAMPLE)}</pre>",
+        f"<pre>{markup.text(chr(10).join(asked) or CONFIG_EXAMPLE)}</pre>",
     )
 
 
@@ -50,7 +41,7 @@ def no_pool_labels() -> None:
     title = markup.bold("Assign replicas to pools.")
     how = "Add the label <code>pool</code> to each target in <code>fleet.yaml</code>."
     replicas = markup.link(links.to(pages.REPLICAS), "Replicas")
-    notice = f"{title} {how} {replicas} shows what each one reports.<pre>{markup.text(LABELS_EXAMPLE)}</pre>"
+    notice = f"{title} {how} {replicas} shows what each one reports.<pre>{markup.text(CONFIG_EXAMPLE)}</pre>"
     st.html(markup.notice("unknown", notice))
 
 

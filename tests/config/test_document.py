@@ -50,7 +50,6 @@ def test_each_value_has_its_line() -> None:
         (b"name: x\n  y: z", Mistake(2, "not YAML: no key can be at column 4; align keys, quote a value with `: `")),
         (b"a:\n  - b\n c: d", Mistake(3, "not YAML: wrong indentation at column 2; align the keys of one mapping")),
         (b"a:\n  - b\n  c: d", Mistake(3, "not YAML: wrong indentation at column 3; align the entries of one list")),
-        (b"a: b\nc\nd: e", Mistake(3, "not YAML: the line before column 1 has no colon; write `key: value`")),
         (b"a: &x 1\nb: *x", Mistake(2, "not YAML: aliases (*name) are not supported; write the value")),
         (b"a: &x [*x]", Mistake(1, "not YAML: aliases (*name) are not supported; write the value")),
         (b"a: !!python/object:os.x 1", Mistake(1, "not YAML: tags (!name) are not supported; write the value")),

@@ -121,7 +121,7 @@ def _unread(replicas: Sequence[Replica], state: str, whole: str) -> Draft:
     details: dict[str, list[str]] = defaultdict(list)
     for replica in replicas:
         failure = replica.failure
-        failed[failure.kind if failure else None].append(replica.id)
+        failed[failure.kind if failure else None].append(address_of(replica.id))
         details[failure.detail if failure else NOT_POLLED if state == STALE else NO_REPLY].append(replica.id)
     kinds = sorted(failed, key=lambda kind: (-len(failed[kind]), str(kind)))
     names = {kind: FAILURE_WORDS[kind] if kind else NO_ANSWER for kind in kinds}
@@ -146,25 +146,24 @@ def _unread(replicas: Sequence[Replica], state: str, whole: str) -> Draft:
     )
 
 
-def _addresses(ids: Sequence[str]) -> str:
+def _addresses(addresses: Sequence[str]) -> str:
     """Return a few addresses by name, many by number."""
-    if len(ids) > MAX_ADDRESSES:
-        return f"these {len(ids):,} addresses"
-    return joined([middle_cut(one_line(address_of(each)), ADDRESS_LENGTH) for each in ids])
+    if len(addresses) > MAX_ADDRESSES:
+        return f"these {len(addresses):,} addresses"
+    return joined([middle_cut(one_line(each), ADDRESS_LENGTH) for each in addresses])
 
 
-def _options(kind: FailureKind | None, ids: Sequence[str]) -> Iterator[str]:
+def _options(kind: FailureKind | None, addresses: Sequence[str]) -> Iterator[str]:
     if kind in POLL_OPTIONS:
         yield POLL_OPTIONS[kind]
     if kind in TARGET_OPTIONS:
-        entries = [
-            f"  - url: {json.dumps(address_of(each))}\n    {TARGET_OPTIONS[kind]}" for each in ids[:MAX_ADDRESSES]
-        ]
-        more = [f"  # and so on for {len(ids):,} targets"] if len(ids) > MAX_ADDRESSES else []
+        entries = [f"  - url: {json.dumps(each)}\n    {TARGET_OPTIONS[kind]}" for each in addresses[:MAX_ADDRESSES]]
+        more = [f"  # and so on for {len(addresses):,} targets"] if len(addresses) > MAX_ADDRESSES else []
         yield "\n".join(["targets:", *entries, *more])
     if kind in OTHER_ADDRESS:
-        others = (json.dumps(address_of(each)) for each in ids[:MAX_ADDRESSES])
-        entries = [f"  - http://10.0.0.1:8000 # vLLM itself, for {each}" for each in others]
+        entries = [
+            f"  - http://10.0.0.1:8000 # vLLM itself, for {json.dumps(each)}" for each in addresses[:MAX_ADDRESSES]
+        ]
         yield "\n".join(["targets:", *entries])
 
 
