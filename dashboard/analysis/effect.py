@@ -52,7 +52,7 @@ class Effect(NamedTuple):
     @property
     def avoidable_seconds(self) -> float | None:
         """Return an estimate of the seconds of prefill per request that these took: by their own seconds per token."""
-        tokens, each = self.avoidable_tokens, self.affected.prefill_seconds_per_token
+        tokens, each = self.avoidable_tokens, ratio(self.affected.prefill_seconds, self.affected.computed_tokens)
         requests = self.affected.per_minute(self.affected.requests)
         return None if tokens is None or each is None or not requests else tokens * each / requests
 

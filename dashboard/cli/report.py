@@ -57,7 +57,7 @@ def report(
     Exit code 0 for a written report, whatever its findings; 2 for wrong usage or options; 3 without targets.
     """
     kind = _format(output, file)
-    if file is None and not kind.is_text and is_terminal():
+    if file is None and kind not in {Format.MARKDOWN, Format.JSON} and is_terminal():
         wrong(f"{kind.label} is not printed to a terminal: use -o report.{kind.suffix}, or --format markdown")
     if snapshot == since == fleets.STANDARD_INPUT:
         wrong("-: valid for one of the two fleets only")

@@ -41,18 +41,18 @@ def cluster_splits(whole: Pool, pools: Sequence[Pool]) -> tuple[ClusterSplit, ..
     """
     known = {pool.cluster: reference_values(pool, MAJORITY, None) for pool in pools}
     sizes = {pool.cluster: len(pool.replicas) for pool in pools}
+
+    def weight(item: tuple[SettingValue, Sequence[str]]) -> tuple[object, ...]:
+        value, clusters = item
+        return -len(clusters), -sum(sizes[each] for each in clusters), value
+
     splits: dict[tuple[tuple[str, ...], tuple[str, ...]], list[SettingChange]] = {}
     for path in sorted((each.path for each in whole.differences), key=prefix_order):
         own = ((values[path], cluster) for cluster, values in known.items() if path in values)
-        clusters: Mapping[SettingValue, list[str]] = grouped(own)
-
-        def weight(value: SettingValue, clusters: Mapping[SettingValue, list[str]] = clusters) -> tuple[object, ...]:
-            return (-len(clusters[value]), -sum(sizes[each] for each in clusters[value]), value)
-
-        order = sorted(clusters, key=weight)
-        for value in order[1:]:
-            key = tuple(clusters[value]), tuple(clusters[order[0]])
-            splits.setdefault(key, []).append(SettingChange(path, order[0], value))
+        order = sorted(grouped(own).items(), key=weight)
+        for value, clusters in order[1:]:
+            most, others = order[0]
+            splits.setdefault((tuple(clusters), tuple(others)), []).append(SettingChange(path, most, value))
     return tuple(ClusterSplit(*both, tuple(changes)) for both, changes in splits.items())
 
 

@@ -255,10 +255,6 @@ class DashboardOptions(CredentialsOptions):
             raise ValueError("no valid cluster (letters, digits, - and .); add labels: {cluster: eu-west}")
         return self
 
-    @property
-    def cluster(self) -> str:
-        return self.labels[CLUSTER]
-
 
 class RouterOptions(Part):
     """One router: at a URL, in the pods of Kubernetes that run it, or by its file. `pools` are names or globs.

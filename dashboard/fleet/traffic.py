@@ -128,11 +128,6 @@ class Traffic(NamedTuple):
         """Return the same where prefix caching is off: vLLM counts no queries then, and finds no prompt token."""
         return self._replace(queries=self.prompt_tokens, hits=0.0)
 
-    @property
-    def prefill_seconds_per_token(self) -> float | None:
-        """Return the seconds of prefill per token that was computed there, not found in a cache."""
-        return ratio(self.prefill_seconds, self.computed_tokens)
-
 
 def ratio(part: float | None, whole: float | None) -> float | None:
     return part / whole if part is not None and whole else None

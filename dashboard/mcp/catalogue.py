@@ -32,7 +32,6 @@ TOOLS: Mapping[str, Tool] = {name: getattr(tools, name) for name in _published("
 
 @cache
 def arguments_of(tool: Tool) -> type[BaseModel]:
-    """Return the model of a tool's arguments."""
     fields: dict[str, Any] = {
         each.name: (each.annotation, ... if each.default is Parameter.empty else each.default)
         for each in [*signature(tool).parameters.values()][1:]

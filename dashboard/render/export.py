@@ -53,11 +53,6 @@ class Format(StrEnum):
         """Return how a file's name ends: tables and charts are as many as a view has, so they are one zip file."""
         return {Format.MARKDOWN: "md", Format.CSV: "csv.zip", Format.SVG: "svg.zip"}.get(self, self.value)
 
-    @property
-    def is_text(self) -> bool:
-        """Return whether it is fit for a terminal."""
-        return self in {Format.MARKDOWN, Format.JSON}
-
 
 def written(view: View, output: Format) -> bytes:
     """Return a view in a format; raise ReportError where PDF cannot be written. The same view gives the same bytes."""

@@ -250,15 +250,13 @@ def _chart_object(chart: blocks.Chart) -> dict[str, Any]:
     return {
         "kind": "chart",
         **pick(chart, ("name", "title", "unit")),
-        "bars": [_bar_object(bar) for bar in chart.bars],
+        "bars": [
+            {**pick(bar, ("label", "value", "is_at_most", "letter", "mark", "tone")), "value": _finite(bar.value)}
+            for bar in chart.bars
+        ],
         "median": _finite(chart.median),
         "more": chart.more,
     }
-
-
-def _bar_object(bar: blocks.Bar) -> dict[str, Any]:
-    written = pick(bar, ("label", "value", "is_at_most", "letter", "mark", "tone"))
-    return {**written, "value": _finite(bar.value)}
 
 
 def _finite(number: float | None) -> float | None:

@@ -17,7 +17,7 @@ from dashboard.config import Options
 from dashboard.config.address import page_url
 from dashboard.config.load import ReloadStatus
 from dashboard.errors import HistoryError
-from dashboard.fleet import LabelConflict, ReceiverStatus, SourceStatus
+from dashboard.fleet import CLUSTER, LabelConflict, ReceiverStatus, SourceStatus
 from dashboard.fleet.replies import CLUSTER_MARK
 from dashboard.fleet.times import end_of_second, write_time
 from dashboard.garbage import give_back, uncollected
@@ -185,7 +185,7 @@ def home_of(replica: str, known: Options | None) -> str | None:
     All but the id is of the options.
     """
     for each in known.dashboards if known is not None else ():
-        own = replica.removeprefix(f"{each.cluster}{CLUSTER_MARK}")
+        own = replica.removeprefix(f"{each.labels[CLUSTER]}{CLUSTER_MARK}")
         if own != replica:
             return f"{page_url(each.url)}/{REPLICA_PAGE}?{urlencode({REPLICA: own})}"
     return None

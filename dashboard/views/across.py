@@ -32,8 +32,6 @@ from dashboard.views.blocks import (
 )
 from dashboard.views.context import context_of
 from dashboard.views.names import brief, slug
-from dashboard.views.pages import ACROSS, CLUSTER, POOL
-from dashboard.views.pages import REFERENCE as REFERENCE_CHOICE
 from dashboard.views.pool_comparison import (
     ONLY_DIFFERENCES,
     SettingChoice,
@@ -52,6 +50,7 @@ MOST_SPLITS = 3  # lines of one pool
 MOST_ENTRIES, MOST_POOLS = 5, 5  # on Overview, and in one entry
 MOST_LISTED = 50  # pools that Overview lists one by one; more are listed by cluster
 ONE = "No other cluster has a pool of this name."
+SAME = "Most replicas of each cluster have the same settings."
 
 
 def cluster_pools(fleet: Fleet, name: str) -> tuple[Pool, ...]:
@@ -82,7 +81,9 @@ def clusters_section(fleet: Fleet) -> tuple[Section, ...]:
                 found[splits].append(name)
     if not found:
         return ()
-    order = sorted(found, key=lambda each: (not _is_of_prefixes(each), -sum(len(one.settings) for one in each)))
+    changes = {splits: [change for each in splits for change in each.settings] for splits in found}
+    # Those that decide prefix sharing come first.
+    order = sorted(found, key=lambda each: (changes[each][0].path not in compare.PREFIX_PATHS, -len(changes[each])))
     more = sum(len(found[each]) for each in order[MOST_ENTRIES:])
     hidden = f"; {formatting.count(more, 'more pool')}" if more else ""
     note = plain(f"pools of one name, by the value that most replicas of a cluster have{hidden}")
@@ -90,12 +91,8 @@ def clusters_section(fleet: Fleet) -> tuple[Section, ...]:
     return (Section(CLUSTERS, "Differs between clusters", (Entries(shown),), note=note),)
 
 
-def _is_of_prefixes(splits: Sequence[ClusterSplit]) -> bool:
-    return any(each.path in compare.PREFIX_PATHS for split in splits for each in split.settings)
-
-
 def _entry(names: Sequence[str], splits: Sequence[ClusterSplit]) -> Entry:
-    links = {name: page(pages.COMPARE, **{POOL: name, ACROSS: CLUSTER}) for name in names}
+    links = {name: page(pages.COMPARE, **{pages.POOL: name, pages.ACROSS: pages.CLUSTER}) for name in names}
     heads = [(Piece(brief(name), Style.STRONG, link),) for name, link in links.items()]
     return Entry(Tone.PLAIN, shortlist_texts(heads, MOST_POOLS, "pool"), lines=(_splits_text(splits),))
 
@@ -162,7 +159,7 @@ def clusters_table(fleet: Fleet) -> Table:
 
 
 def cluster_link(name: str) -> Link | None:
-    return page(pages.OVERVIEW, **{CLUSTER: name}) if name else None
+    return page(pages.OVERVIEW, **{pages.CLUSTER: name}) if name else None
 
 
 def read_reference(pools: Sequence[Pool], text: str) -> compare.Reference:
@@ -199,7 +196,8 @@ def across_report(fleet: Fleet, name: str, choice: SettingChoice = ONLY_DIFFEREN
         measures=measures_of(fleet, whole, listed.columns),
         is_interactive=True,
     )
-    sections = [Section(CLUSTERS, "", (Paragraph(_lead_text(pools, splits), Tone.INFO),))]
+    lead = plain(SAME if len(pools) > 1 else ONE) if not splits else _splits_text(splits)
+    sections = [Section(CLUSTERS, "", (Paragraph(lead, Tone.INFO),))]
     for anchor, title, are_between in (
         (BETWEEN, "Differs between clusters", True),
         (WITHIN, "Differs within clusters" if choice.only_differences else "Other settings", False),
@@ -216,12 +214,10 @@ def across_report(fleet: Fleet, name: str, choice: SettingChoice = ONLY_DIFFEREN
         sections.append(Section(BETWEEN, "Settings", (Paragraph(plain(text)),)))
     else:
         sections.append(Section("hidden-settings", "", (Paragraph(plain(hidden_text(listed, members))),)))
-    sizes = (
-        (len(pools), "cluster"),
-        (len(whole.replicas), "replica"),
-        (sum(len(each.cohorts) for each in pools), "cohort"),
-    )
-    chosen = {POOL: whole.name, ACROSS: CLUSTER, pages.SEARCH: choice.search, REFERENCE_CHOICE: reference}
+    cohorts = sum(len(each.cohorts) for each in pools)
+    sizes = ((len(pools), "cluster"), (len(whole.replicas), "replica"), (cohorts, "cohort"))
+    chosen = {pages.POOL: whole.name, pages.ACROSS: pages.CLUSTER}
+    chosen |= {pages.SEARCH: choice.search, pages.REFERENCE: reference}
     return View(
         title="Compare",
         headline=f"{brief(whole.name)} across clusters",
@@ -229,9 +225,3 @@ def across_report(fleet: Fleet, name: str, choice: SettingChoice = ONLY_DIFFEREN
         context=context_of(fleet, filters=chosen.items()),
         parts=tuple(sections),
     )
-
-
-def _lead_text(pools: Sequence[Pool], splits: Sequence[ClusterSplit]) -> Text:
-    if len(pools) == 1:
-        return plain(ONE)
-    return _splits_text(splits) if splits else plain("Most replicas of each cluster have the same settings.")

@@ -5,15 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from dashboard.analysis.changes.models import (
-    Changes,
-    OneSidedFinding,
-    OneSidedSettings,
-    OtherSideStatus,
-    PersistingFinding,
-    RankChange,
-    SettingGroup,
-)
+from dashboard.analysis.changes import models
 from dashboard.compare.prefix import short_name
 from dashboard.fleet import Replica, ReplicaState, SettingChange
 from dashboard.fleet.formatting import MANY, MOST, STATE_WORDS, count, middle_cut, one_line, setting_text, shortlist
@@ -40,9 +32,9 @@ NOT_RUN = {
     OutcomeKind.NOT_APPLICABLE: "rule n/a",
 }
 TONES = {
-    OtherSideStatus.EVALUATED: Tone.GOOD,
-    OtherSideStatus.NOT_EVALUATED: Tone.UNKNOWN,
-    OtherSideStatus.NOT_THERE: Tone.PLAIN,
+    models.OtherSideStatus.EVALUATED: Tone.GOOD,
+    models.OtherSideStatus.NOT_EVALUATED: Tone.UNKNOWN,
+    models.OtherSideStatus.NOT_THERE: Tone.PLAIN,
 }
 FIELD_VERBS = {"state": "changed state", "version": "changed version", "pool": "moved", "name": "renamed"}
 
@@ -69,19 +61,21 @@ class SideLinks(NamedTuple):
         return Link(kind, key, pool, self.before if is_before else self.after)
 
 
-def sides_of(changes: Changes) -> SideLinks:
+def sides_of(changes: models.Changes) -> SideLinks:
     before, after = (tuple(choices_of(each).items()) or LIVING for each in (changes.before, changes.after))
     removed = frozenset(each.id for each in changes.replicas.removed)
     sightings = {**changes.before.sightings.findings, **changes.after.sightings.findings}
     return SideLinks(changes.names, before, after, removed, sightings)
 
 
-def finding_entries(change: str, found: Iterable[OneSidedFinding | PersistingFinding], sides: SideLinks) -> Entries:
+def finding_entries(
+    change: str, found: Iterable[models.OneSidedFinding | models.PersistingFinding], sides: SideLinks
+) -> Entries:
     """List findings of one kind of `change`, the same one in several pools once; `data` has a row each."""
     grouped: dict[tuple[str, str, Tone, tuple[Text, ...]], list[Finding]] = defaultdict(list)
     rows: list[tuple[Finding, tuple[Text, ...]]] = []
     for each in found:
-        if isinstance(each, PersistingFinding):
+        if isinstance(each, models.PersistingFinding):
             finding, tone = each.after, Tone(each.after.severity)
             lines = tuple(_persisting(each, sides))
         else:
@@ -111,13 +105,13 @@ def _finding_changes(change: str, rows: Iterable[tuple[Finding, tuple[Text, ...]
     return Table("finding-changes", "Findings that changed", columns, tuple(cells))
 
 
-def _one_sided(found: OneSidedFinding, sides: SideLinks, *, is_new: bool) -> Iterator[Text]:
+def _one_sided(found: models.OneSidedFinding, sides: SideLinks, *, is_new: bool) -> Iterator[Text]:
     """Yield why only one side has a finding: fixed, not evaluated, replicas added or removed."""
     number = len(found.finding.replicas)
-    if found.other_side is OtherSideStatus.NOT_THERE:
+    if found.other_side is models.OtherSideStatus.NOT_THERE:
         its = "Its replica is" if number == 1 else f"Its {number:,} replicas are"
         yield plain(f"{its} {'new' if is_new else 'removed'}.")
-    elif found.other_side is OtherSideStatus.NOT_EVALUATED:
+    elif found.other_side is models.OtherSideStatus.NOT_EVALUATED:
         start = "Not evaluated before: " if is_new else "No longer evaluated: "
         yield (Piece(start), *_reason(found, sides), Piece("."))
     elif not is_new:
@@ -127,7 +121,7 @@ def _one_sided(found: OneSidedFinding, sides: SideLinks, *, is_new: bool) -> Ite
         yield plain(f"{'S' if is_new else 'Was s'}{by[1:].rstrip('.')}.")
 
 
-def _reason(found: OneSidedFinding, sides: SideLinks) -> Text:
+def _reason(found: models.OneSidedFinding, sides: SideLinks) -> Text:
     pieces: list[Piece] = []
     if found.outcome is None:
         pieces.append(Piece("rule not run on this pool"))
@@ -139,7 +133,7 @@ def _reason(found: OneSidedFinding, sides: SideLinks) -> Text:
     return tuple(pieces)
 
 
-def _persisting(found: PersistingFinding, sides: SideLinks) -> Iterator[Text]:
+def _persisting(found: models.PersistingFinding, sides: SideLinks) -> Iterator[Text]:
     """Yield how a finding of both sides changed, a sentence each."""
     if found.has_other_severity:
         yield plain(f"Severity {found.before.severity} -> {found.after.severity}.")
@@ -163,13 +157,13 @@ def _persisting(found: PersistingFinding, sides: SideLinks) -> Iterator[Text]:
             yield plain("No longer suppressed.")
 
 
-def setting_entries(groups: Iterable[SettingGroup], sides: SideLinks) -> Entries:
+def setting_entries(groups: Iterable[models.SettingGroup], sides: SideLinks) -> Entries:
     """List groups of replicas with the same changed settings; the same changes in several pools once."""
     alike = grouped((each.changes, each) for each in groups)
     return Entries(tuple(_group(same, sides) for same in alike.values()))
 
 
-def _group(same: Sequence[SettingGroup], sides: SideLinks) -> Entry:
+def _group(same: Sequence[models.SettingGroup], sides: SideLinks) -> Entry:
     first, is_one = same[0], len(same) == 1
     number = sum(len(each.replicas) for each in same)
     members_text = text.group_text(first) if is_one else f"{count(number, 'replica')} of {len(same):,} pools"
@@ -200,7 +194,7 @@ def _change_line(change: SettingChange, pool: str | None, sides: SideLinks) -> T
     return (Piece(path, Style.CODE, link), Piece(" "), before, Piece(" -> "), after)
 
 
-def one_sided_entry(title: str, when: str, found: Iterable[OneSidedSettings]) -> Entry:
+def one_sided_entry(title: str, when: str, found: Iterable[models.OneSidedSettings]) -> Entry:
     """List settings that only one side reports; `when` is the side that does not."""
     lines = []
     for each in found:
@@ -213,7 +207,7 @@ def one_sided_entry(title: str, when: str, found: Iterable[OneSidedSettings]) ->
     return Entry(Tone.UNKNOWN, plain(f"{title} (change unknown)"), lines=listed)
 
 
-def replica_entries(changes: Changes, sides: SideLinks) -> Entries:
+def replica_entries(changes: models.Changes, sides: SideLinks) -> Entries:
     replicas = changes.replicas
     entries = [
         _replicas("added", Tone.PLAIN, replicas.added, sides),
@@ -242,7 +236,7 @@ def _replicas(verb: str, tone: Tone, found: Sequence[Replica], sides: SideLinks)
     return Entry(tone, head, lines=_first(lines, MOST, "and in {}", "pool"))
 
 
-def rank_entries(ranks: Iterable[RankChange], sides: SideLinks) -> Entries:
+def rank_entries(ranks: Iterable[models.RankChange], sides: SideLinks) -> Entries:
     """List by pool how many ranks have clearly less or more KV cache."""
     by_pool = grouped(((text.pool_name(each.pool), each.after < each.before), each) for each in ranks)
     items = []

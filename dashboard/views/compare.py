@@ -39,8 +39,6 @@ from dashboard.views.finding_list import FindingFilter, fix_groups, full_entries
 from dashboard.views.finding_text import rule_title
 from dashboard.views.help import glossary
 from dashboard.views.names import brief, names_of, replica_text, slug
-from dashboard.views.pages import CHOSEN, COLUMNS, ORIGIN, POOL, SEARCH, SECTION, SHOW
-from dashboard.views.pages import REFERENCE as REFERENCE_CHOICE
 from dashboard.views.plan import changes_section, pool_section
 from dashboard.views.pool_comparison import (
     DECIDES,
@@ -85,7 +83,7 @@ def compare_report(fleet: Fleet, pool: str, choice: SettingChoice = ONLY_DIFFERE
         title="Compare",
         headline=own.name,
         lead=pool_lead(fleet, own),
-        context=context_of(fleet, filters={POOL: own.name, **_filters(choice)}.items()),
+        context=context_of(fleet, filters={pages.POOL: own.name, **_filters(choice)}.items()),
         parts=(
             sharing_section(fleet, own),
             *pool_section(fleet, pool),
@@ -136,11 +134,12 @@ def chosen_report(fleet: Fleet, ids: Sequence[str], choice: SettingChoice, notes
     heads = {each: ", ".join(filter(None, (pools[each], notes.get(each, "")))) for each in ids}
     settings, deciding = (_with_notes(each, heads) for each in compare_chosen(part, pool, choice, ids))
     named = [f"{fleet.names[each]} ({pools[each]})" for each in ids]
+    filters = {pages.CHOSEN: ", ".join(ids), **_filters(choice), pages.COLUMNS: ""}
     return View(
         title="Compare",
         headline=f"{formatting.count(len(ids), 'replica')} compared",
         lead=" · ".join(filter(None, (formatting.shortlist(named, MOST_CHOSEN), no_traffic_text(fleet)))),
-        context=context_of(fleet, filters={CHOSEN: ", ".join(ids), **_filters(choice), COLUMNS: ""}.items()),
+        context=context_of(fleet, filters=filters.items()),
         parts=(
             Section(SHARING, "Prefix sharing", (_chosen_verdict(part, pool),)),
             settings_section(settings, members, choice),
@@ -180,12 +179,12 @@ def _with_notes(table: DifferenceTable, notes: Mapping[str, str]) -> DifferenceT
 
 def _filters(choice: SettingChoice) -> dict[str, str | None]:
     return {
-        SHOW: "" if choice.only_differences else "All settings",
-        SEARCH: choice.search,
-        SECTION: choice.section,
-        ORIGIN: "" if choice.origin is OriginFilter.ANY else ORIGIN_WORDS[choice.origin],
-        REFERENCE_CHOICE: "" if choice.reference == MAJORITY else choice.reference.text,
-        COLUMNS: "Replicas" if choice.by_replica else "",
+        pages.SHOW: "" if choice.only_differences else "All settings",
+        pages.SEARCH: choice.search,
+        pages.SECTION: choice.section,
+        pages.ORIGIN: "" if choice.origin is OriginFilter.ANY else ORIGIN_WORDS[choice.origin],
+        pages.REFERENCE: "" if choice.reference == MAJORITY else choice.reference.text,
+        pages.COLUMNS: "Replicas" if choice.by_replica else "",
     }
 
 
@@ -255,18 +254,8 @@ def cohorts_table(
         return Cell(formatting.shortlist(map(brief, own), formatting.MOST) + incomplete, value=tuple(own))
 
     fields = [
-        Field(
-            "",
-            "Cohort",
-            lambda cohort: Cell("", letter=cohort.letter, link=Link(Kind.COHORT, cohort.letter, pool.name)),
-        ),
-        Field(
-            "",
-            "Replicas",
-            lambda cohort: f"{len(cohort.replicas):,}",
-            lambda cohort: len(cohort.replicas),
-            is_number=True,
-        ),
+        Field("", "Cohort", lambda each: Cell("", letter=each.letter, link=Link(Kind.COHORT, each.letter, pool.name))),
+        Field("", "Replicas", lambda each: f"{len(each.replicas):,}", lambda each: len(each.replicas), is_number=True),
         Field("", "Distinguished by", distinguished_by),
         Field("", "Names", members),
     ]
@@ -347,7 +336,7 @@ def cohort_blocks(fleet: Fleet, pool: Pool, own: Cohort) -> tuple[Block, ...]:
     if own.read_in_part:
         blocks.append(Paragraph((Piece("Incomplete data: "), *replica_text(own.read_in_part, fleet.names, MOST_NAMES))))
     if len(pool.cohorts) > 1:
-        compared = page(pages.COMPARE, **{POOL: pool.name, REFERENCE_CHOICE: own.letter})
+        compared = page(pages.COMPARE, **{pages.POOL: pool.name, pages.REFERENCE: own.letter})
         blocks.append(Paragraph((Piece(f"Compare with {own.letter}", link=compared),)))
     return tuple(blocks)
 

@@ -15,6 +15,7 @@ from dashboard.fleet.history import Sighting
 from dashboard.fleet.pieces import Age, Kind, Link, plain
 from dashboard.fleet.traffic import summed
 from dashboard.rules.findings import Severity
+from dashboard.views import traffic
 from dashboard.views.blocks import Block, Cell, Paragraph, Section, Table, Tone, View
 from dashboard.views.context import context_of
 from dashboard.views.excluded import state_tone, unread_entries
@@ -34,24 +35,19 @@ from dashboard.views.table import (
     to_data,
     to_table,
 )
-from dashboard.views.traffic import (
-    FIRST_TOKEN,
-    HIT_RATE,
-    PREEMPTIONS,
-    PROMPT_TOKENS,
-    REQUESTS,
-    WAITING,
-    WHY_NO_RATE,
-    TrafficRow,
-    why_no_rates,
-    window_note,
-)
 from dashboard.vllm.merging import TRUST
 
 TABLE = "replicas"  # anchor of the section with the table
 MOST_ROWS = 5_000
 SEVERITIES = tuple(map(str, Severity))
-TRAFFIC = (HIT_RATE, PROMPT_TOKENS, REQUESTS, FIRST_TOKEN, PREEMPTIONS, WAITING)
+TRAFFIC = (
+    traffic.HIT_RATE,
+    traffic.PROMPT_TOKENS,
+    traffic.REQUESTS,
+    traffic.FIRST_TOKEN,
+    traffic.PREEMPTIONS,
+    traffic.WAITING,
+)
 USUAL = (
     "Replica",
     "Findings",
@@ -59,7 +55,7 @@ USUAL = (
     "Pool",
     "vLLM",
     "Differs in",
-    HIT_RATE.title,
+    traffic.HIT_RATE.title,
     "Since",
 )  # columns unless others are chosen
 NOTE = (
@@ -130,7 +126,7 @@ FIELDS = (
     *(Field(name, is_number=True) for name in SEVERITIES),
     Field("differences", "Differs in", is_number=True, key="differences"),
     *TRAFFIC,
-    WHY_NO_RATE,
+    traffic.WHY_NO_RATE,
     Field(
         "since",
         "Since",
@@ -169,7 +165,7 @@ def replicas_report(fleet: Fleet, choice: ReplicaChoice = EVERY_REPLICA, *, rows
     lead += "" if choice.pool else f"{', ' if lead else ''}{count(rows['pool'].nunique(), 'pool')}"
     lead = f"{lead}." if lead else ""
     if "traffic" not in rows and len(rows):
-        lead = f"{lead} {why_no_rates(fleet)}".lstrip()
+        lead = f"{lead} {traffic.why_no_rates(fleet)}".lstrip()
     columns = ", ".join(choice.columns)
     filters = {"search": choice.search.text, "pool": choice.pool, "sort": choice.sort, "columns": columns}
     kept = {SEARCH: choice.search.text, COLUMNS: ",".join(choice.columns)}
@@ -211,10 +207,10 @@ def replica_rows(fleet: Fleet) -> pd.DataFrame:
         labels=_texts(" ".join(f"{key}={text}" for key, text in sorted(each.labels.items())) for each in replicas),
         **{name: counts[name].array for name in SEVERITIES},
     )
-    if not why_no_rates(fleet):
+    if not traffic.why_no_rates(fleet):
         used = [summed(fleet.traffic.get(each.id, {}).values()) for each in replicas]
         is_off = table["id"].isin(fleet.without_cache)
-        numbers = {field.key: [field.cell(TrafficRow("", each)).value for each in used] for field in TRAFFIC}
+        numbers = {field.key: [field.cell(traffic.TrafficRow("", each)).value for each in used] for field in TRAFFIC}
         table = table.assign(
             traffic=pd.Series(used, dtype="object"),
             is_off=is_off,
@@ -299,8 +295,8 @@ def replicas_table(rows: pd.DataFrame, chosen: Sequence[str] = (), *, is_whole: 
     """
     unused = set() if len(set(rows["since"].dropna())) > 1 else {"Since"}
     used = rows.get("traffic", ())
-    window = window_note(used)
-    unused |= set() if window else {HIT_RATE.title}
+    window = traffic.window_note(used)
+    unused |= set() if window else {traffic.HIT_RATE.title}
     known = {field.title for field in _fields_of(rows)}
     titles = known.intersection(chosen) or known.intersection(USUAL) - unused
     fields = [field for field in _fields_of(rows) if field.title in {TITLES[0], *titles}]
@@ -316,7 +312,7 @@ def replicas_data(rows: pd.DataFrame) -> Table:
 
 def _fields_of(rows: pd.DataFrame) -> list[Field]:
     """Return the columns that these rows have: without traffic those of it are left out."""
-    return [each for each in FIELDS if "traffic" in rows or each not in {*TRAFFIC, WHY_NO_RATE}]
+    return [each for each in FIELDS if "traffic" in rows or each not in {*TRAFFIC, traffic.WHY_NO_RATE}]
 
 
 def best_source(sources: Sequence[Source]) -> str | None:

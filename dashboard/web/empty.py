@@ -1,6 +1,7 @@
 """The empty states, each with its cause and what to do, and the guide for a first visit."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import streamlit as st
 
@@ -71,17 +72,11 @@ def no_settings_reported(where: str) -> None:
     st.html(markup.notice("unknown", f"{glyph} {title} {how}"))
 
 
-def no_such_pool(name: str, every: str) -> None:
-    """Draw that no replica is in the pool of the URL; `every` is the page for all pools."""
-    shown = middle_cut(one_line(name), LONGEST_TITLE)
-    _draw(f"Pool “{shown}” not found", "No replica of this fleet belongs to it.", markup.link(every, "Show all pools"))
-
-
-def no_such_cluster(name: str, every: str) -> None:
-    """Draw that no replica has the label of the cluster in the URL; `every` is the page for all clusters."""
-    shown = middle_cut(one_line(name), LONGEST_TITLE)
-    link = markup.link(every, "Show all clusters")
-    _draw(f"Cluster “{shown}” not found", "No replica of this fleet has this label <code>cluster</code>.", link)
+def no_such_scope(kind: Literal["pool", "cluster"], name: str, every: str) -> None:
+    """Draw that no replica is in the pool or the cluster of the URL; `every` is the page for all of them."""
+    title = f"{kind.capitalize()} “{middle_cut(one_line(name), LONGEST_TITLE)}” not found"
+    lacks = "belongs to it" if kind == "pool" else "has this label <code>cluster</code>"
+    _draw(title, f"No replica of this fleet {lacks}.", markup.link(every, f"Show all {kind}s"))
 
 
 def no_such_page() -> None:

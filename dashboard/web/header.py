@@ -248,20 +248,19 @@ def draw_outside(fleet: Fleet, page: str) -> None:
     Of one cluster it says what the other clusters have.
     """
     place, pool = st.empty(), links.scope()
+    is_scoped = page in pages.SCOPED - {pages.COMPARE} and st.query_params.get(pages.SHOW) != pages.AUDIT
     if fleet.cluster and fleet.replicas and pool is None:
         own = {each.id for each in fleet.inspection.findings}
         others = found_text(each for each in state.whole().inspection.findings if each.id not in own) or "no findings"
-        rest = f"{markup.bold('Other clusters:')} {markup.text(others)}"
-        leave = markup.link(links.scoped(page, cluster=""), "All clusters")
-        place.html(f'<p class="outside">Only cluster {markup.bold(fleet.cluster)} · {rest} · {leave}</p>')
-        return
-    is_scoped = page in pages.SCOPED - {pages.COMPARE} and st.query_params.get(pages.SHOW) != pages.AUDIT
-    if is_scoped and pool in {each.name for each in fleet.pools}:
+        kind, name, every = "cluster", fleet.cluster, links.scoped(page, cluster="")
+    elif is_scoped and pool in {each.name for each in fleet.pools}:
         path = st.query_params.get(pages.PATH) if page == pages.SETTINGS else None
-        outside = other_values(fleet, path, pool) if path else outside_text(fleet, pool, page)
-        rest = f"{markup.bold('Other pools:')} {markup.text(outside)}"
-        leave = markup.link(links.scoped(page), "All pools")
-        place.html(f'<p class="outside">Only pool {markup.bold(pool)} · {rest} · {leave}</p>')
+        others = other_values(fleet, path, pool) if path else outside_text(fleet, pool, page)
+        kind, name, every = "pool", pool, links.scoped(page)
+    else:
+        return
+    rest = f"{markup.bold(f'Other {kind}s:')} {markup.text(others)} · {markup.link(every, f'All {kind}s')}"
+    place.html(f'<p class="outside">Only {kind} {markup.bold(name)} · {rest}</p>')
 
 
 def visitor_html(visitor: Visitor, role: AccessRole | None) -> str:

@@ -84,27 +84,22 @@ def too_costly(endpoint: Endpoint, seconds: float) -> Failure:
 
 
 def bad_body(endpoint: Endpoint, error: UnreadableError) -> Failure:
-    """Return the failure: a body is too large, or cannot be unpacked."""
     return Failure(FailureKind(error.kind), f"{endpoint.where} answered {endpoint.path} with {error.detail}.")
 
 
 def unread(endpoint: Endpoint, mistake: Exception) -> Failure:
-    """Return the failure: an internal error occurred while reading a body."""
     said = f"could not be read ({type(mistake).__name__}); this is a mistake of the dashboard, please report it"
     return Failure(FailureKind.DECODE, f"The answer of {endpoint.where} to {endpoint.path} {said}.")
 
 
 def ca_unreadable(endpoint: Endpoint, ca_file: object) -> Failure:
-    """Return the failure: the CA file is missing or has no certificate."""
     said = f"was not asked: the CA file {plain(str(ca_file))} cannot be read as certificates in PEM form"
     return Failure(FailureKind.TLS, f"{endpoint.where} {said}.")
 
 
 def no_address(endpoint: Endpoint) -> Failure:
-    """Return the failure: the target's id is not a valid URL."""
-    return Failure(
-        FailureKind.TARGET, f"{endpoint.where} is no address that can be asked; correct it where it is listed."
-    )
+    said = f"{endpoint.where} is no address that can be asked; correct it where it is listed."
+    return Failure(FailureKind.TARGET, said)
 
 
 def of_status(endpoint: Endpoint, status: int, key: ApiKey) -> Failure | None:
@@ -129,13 +124,11 @@ def of_grpc_status(endpoint: Endpoint, code: int) -> Failure:
 
 
 def no_grpc_port(endpoint: Endpoint, label: str) -> Failure:
-    """Return the failure: the label grpc_port is no port."""
     said = f'{endpoint.where} is not asked over gRPC: its label grpc_port is "{plain(label)}"'
     return Failure(FailureKind.TARGET, f"{said}; write a number from 1 to 65535.")
 
 
 def lacks_h2(endpoint: Endpoint) -> Failure:
-    """Return the failure: the extra `grpc` is not installed."""
     said = f"{endpoint.where} is not asked: gRPC needs h2: pip install -r requirements-grpc.txt"
     return Failure(FailureKind.PROTOCOL, f"{said}, or the extra grpc of the wheel.")
 

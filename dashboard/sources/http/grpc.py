@@ -1,10 +1,10 @@
 """One gRPC call of a replica, with the limits of a GET. Each has a connection of its own: a full poll makes four."""
 
 import asyncio
-import errno
 import re
 import socket
 import ssl
+from contextlib import ExitStack
 from urllib.parse import urlsplit
 
 import httpx2
@@ -15,14 +15,7 @@ from dashboard.sources.http import failures
 from dashboard.sources.http.client import Answer, Client
 from dashboard.sources.http.credentials import ApiKey, grant_grpc
 from dashboard.sources.http.failures import Endpoint, NotConnectedError
-from dashboard.sources.http.transport import (
-    METADATA_NAMES,
-    UNREACHABLE,
-    ReservedAddressError,
-    Trust,
-    load_trust,
-    open_socket,
-)
+from dashboard.sources.http.transport import METADATA_NAMES, Trust, load_trust, open_socket, unreachable
 
 READ_BYTES = 2**14  # at most 1,800 frames
 
@@ -89,21 +82,15 @@ async def _connect(
     failure: httpx2.TransportError = NotConnectedError(FailureKind.DNS)
     for place in places:
         try:
-            opened = open_socket(place) if is_named else socket.socket(*place[:3])
-        except ReservedAddressError as error:
-            failure = NotConnectedError(FailureKind.TARGET, error.address)
-            continue
-        try:
-            opened.setblocking(False)
-            await loop.sock_connect(opened, place[4])
-            return await asyncio.open_connection(sock=opened, ssl=trust, server_hostname=host if trust else None)
+            with ExitStack() as closing:
+                opened = closing.enter_context(open_socket(place) if is_named else socket.socket(*place[:3]))
+                opened.setblocking(False)
+                await loop.sock_connect(opened, place[4])
+                streams = await asyncio.open_connection(sock=opened, ssl=trust, server_hostname=trust and host)
+                closing.pop_all()
+                return streams
         except ssl.SSLError as error:
             failure = NotConnectedError(FailureKind.TLS, getattr(error, "verify_message", ""))
         except OSError as error:
-            refused = NotConnectedError(FailureKind.REFUSED, UNREACHABLE.get(error.errno or 0, ""))
-            failure = httpx2.ConnectTimeout("") if error.errno == errno.ETIMEDOUT else refused
-        except BaseException:  # also the end of the time
-            opened.close()
-            raise
-        opened.close()
+            failure = unreachable(error)
     raise failure

@@ -152,7 +152,6 @@ def to_httpx2(error: Exception) -> Exception:
 
 
 def _not_connected(error: aiohttp.ClientConnectorError) -> httpx2.TransportError:
-    cause = error.os_error
     match error:
         case aiohttp.ClientConnectorDNSError():
             return NotConnectedError(FailureKind.DNS)
@@ -161,10 +160,15 @@ def _not_connected(error: aiohttp.ClientConnectorError) -> httpx2.TransportError
             return NotConnectedError(FailureKind.TLS, reason)
         case aiohttp.ClientSSLError():
             return NotConnectedError(FailureKind.TLS)
+    return unreachable(error.os_error)
+
+
+def unreachable(cause: OSError) -> httpx2.TransportError:
+    """Return httpx2's exception for a connection that cannot be opened."""
     if isinstance(cause, ReservedAddressError):
         return NotConnectedError(FailureKind.TARGET, cause.address)
     if cause.errno == errno.ETIMEDOUT:
-        return httpx2.ConnectTimeout(str(error))
+        return httpx2.ConnectTimeout(str(cause))
     return NotConnectedError(FailureKind.REFUSED, UNREACHABLE.get(cause.errno or 0, ""))
 
 

@@ -92,13 +92,9 @@ def _of_file(path: Path, options: KubernetesOptions | RouterOptions) -> Access:
             said = "is started only with allow_exec: true in this entry of fleet.yaml"
             raise UnreadableError("kubeconfig", f"{spec.where} {said}")
         program = program_of(spec)
-    key = (
-        check_key(token, f"the user in {path}")
-        if token
-        else find(Credentials(token_file=folder / file))
-        if file
-        else NO_KEY
-    )
+    key = find(Credentials(token_file=folder / file)) if file else NO_KEY
+    if token:
+        key = check_key(token, f"the user in {path}")
     return Access(server, Login(key, trust), text(chosen, "namespace") or DEFAULT_NAMESPACE, program)
 
 

@@ -34,9 +34,7 @@ class Resource(NamedTuple):
 
     def path(self, namespace: str) -> str:
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        return (
-            f"{root}/{self.plural}" if namespace == ALL_NAMESPACES else f"{root}/namespaces/{namespace}/{self.plural}"
-        )
+        return f"{root}{'' if namespace == ALL_NAMESPACES else f'/namespaces/{namespace}'}/{self.plural}"
 
 
 PODS = Resource("", "v1", "pods")

@@ -15,8 +15,6 @@ from dashboard.views.pool_comparison import SettingChoice, coverage_text
 from dashboard.web import draw, empty, filter_box, links, share
 from dashboard.web.state import shared
 
-MAJORITY = ""  # no reference in the URL
-
 
 @shared(max_entries=8, has_times=True)
 def across_view(fleet: Fleet, name: str, choice: SettingChoice, reference: str) -> tuple[View, draw.PreparedPieces]:
@@ -29,14 +27,14 @@ def draw_across(fleet: Fleet) -> None:
     name = st.query_params.get(pages.POOL, "")
     pools = cluster_pools(fleet, name)
     if not pools:
-        empty.no_such_pool(name, links.scoped(pages.COMPARE))
+        empty.no_such_scope("pool", name, links.scoped(pages.COMPARE))
         return
     head = st.container()
     with draw.controls_row("filters"):
         choice = filter_box.draw_rows()
-        options = [MAJORITY, *(each.cluster for each in pools if each.cluster)]
+        options = ["", *(each.cluster for each in pools if each.cluster)]
         reference = links.draw_select("Reference", pages.REFERENCE, options, 200, lambda key: key or "majority")
-        view, pieces = across_view(fleet, name, choice, reference or MAJORITY)
+        view, pieces = across_view(fleet, name, choice, reference or "")
         st.download_button(
             "CSV",
             data=lambda: "\n".join(matrix_csv(each, (coverage_text(fleet),)) for each in _tables(view)),

@@ -84,11 +84,11 @@ def _draw(page: StreamlitPage, fleet: Fleet) -> None:
     elif fleet.polled_at is None:
         empty.no_data_yet()
     elif not fleet.replicas and state.whole().replicas:
-        empty.no_such_cluster(fleet.cluster, links.scoped(page.url_path, cluster=""))
+        empty.no_such_scope("cluster", fleet.cluster, links.scoped(page.url_path, cluster=""))
     elif not fleet.replicas:
         empty.no_replicas(() if state.is_frozen() else service.sources())
     elif fleet.pools and (scope := _unknown_scope(page.url_path, fleet)):
-        empty.no_such_pool(scope, links.scoped(page.url_path))
+        empty.no_such_scope("pool", scope, links.scoped(page.url_path))
     else:
         page.run()
 
