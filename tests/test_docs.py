@@ -82,7 +82,7 @@ def test_the_example_of_the_action_has_its_inputs_and_permissions() -> None:
     assert True in example, "YAML reads the word on as true"
     assert step["uses"].startswith("your-org/vllm-fleet-dashboard@")
     assert step["with"].keys() <= yaml.safe_load((ROOT / "action.yml").read_text())["inputs"].keys()
-    assert example["permissions"] == {"contents": "read", "security-events": "write"}
+    assert example["permissions"] == {"contents": "read", "security-events": "write", "actions": "read"}
 
 
 def test_every_link_has_a_target() -> None:

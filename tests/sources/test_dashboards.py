@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dashboard.analysis.assembly import Fleet, assemble, read_fleet
-from dashboard.config import DashboardOptions, Options, PollOptions
+from dashboard.config import DashboardOptions, Options, PollOptions, policy_of
 from dashboard.documents.reported import MOST_REPLICAS, ReportReader, with_reported
 from dashboard.fleet import Replica
 from dashboard.sources.dashboards import Dashboard
@@ -99,6 +99,14 @@ def test_what_a_dashboard_cannot_read_of_its_replicas_names_that_dashboard_and_t
     assert one.remedy.sentence.startswith(f"Set a valid API key for {address}.")
     assert one.remedy.sentence.endswith(" Options belong into the fleet.yaml of the dashboard of eu.")
     assert f'- url: "{address}"' in one.remedy.snippets[0].text
+
+
+def test_a_pattern_declares_the_router_of_a_pool_in_every_cluster(server: HostileServer) -> None:
+    serve(server, document(1, 2))
+    pool = hub(read(source(server))).pools[0].name
+    options = Options.model_validate({"pools": {f"*/{pool.removeprefix('eu/')}": {"router": "prefix-hash"}}})
+
+    assert policy_of(options).declared(pool).router == "prefix-hash"
 
 
 def test_an_unchanged_answer_is_not_read_again_and_gzip_is_asked_for(server: HostileServer) -> None:
