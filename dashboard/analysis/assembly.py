@@ -256,7 +256,7 @@ def assemble(read: Fleet, at: datetime, *, before: Fleet | None = None, rules: S
         pool, letters = pools_before.get(name), read.letters.get(name, {})
         if pool is not None and any(letters.get(each.document) != each.letter for each in pool.cohorts):
             pool = None
-        if pool is not None and (is_same or has_same_content(own, members_before[name])):
+        if pool is not None and (is_same or has_same_content(own, members_before[name], but_starts=True)):
             sharing[name], capacity[name] = known.sharing[name], known.capacity[name]
         else:
             if pool is None or not is_compared_alike(own, members_before[name]):
@@ -272,7 +272,7 @@ def assemble(read: Fleet, at: datetime, *, before: Fleet | None = None, rules: S
         pools=tuple(pools),
         sharing=sharing,
         capacity=capacity,
-        total=known.total if is_same else capacity_of(replicas),
+        total=known.total if has_same_content(replicas, known.replicas, but_starts=True) else capacity_of(replicas),
         letters={pool.name: {each.document: each.letter for each in pool.cohorts} for pool in pools},
     )
     if is_same and fleet.letters == known.letters and _has_same_findings(fleet, known):
@@ -335,7 +335,7 @@ def _transfers(fleet: Fleet, inspection: Inspection, before: Fleet | None) -> Ma
     verdicts = {}
     for pool, partners in transferring_pools(inspection).items():
         own, then = ([each for name in sorted(partners) for each in side[name]] for side in (members, earlier))
-        if before and known.get(pool) == partners and has_same_content(own, then):
+        if before and known.get(pool) == partners and has_same_content(own, then, but_starts=True):
             verdict = before.transfers.get(pool)
         else:
             verdict = kv_transfer(own, fleet.documents)

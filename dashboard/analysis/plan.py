@@ -48,19 +48,14 @@ def plan_of(fleet: Fleet) -> Plan:
 
 
 def _has_same_causes(fleet: Fleet, before: Fleet) -> bool:
-    """Return whether the causes are equal. When a replica started is part of none: only findings depend on it."""
+    """Return whether the causes are equal: when a replica started is part of none."""
     names = ("policy", "ignored", "routers", "inspection.domains", "inspection.rollouts")
     is_same = all(attrgetter(name)(fleet) == attrgetter(name)(before) for name in names)
     return (
         is_same
         and without_effects(fleet) == without_effects(before)
-        and len(fleet.replicas) == len(before.replicas)
-        and has_same_content(list(map(_started_as, fleet.replicas, before.replicas)), before.replicas)
+        and has_same_content(fleet.replicas, before.replicas, but_starts=True)
     )
-
-
-def _started_as(replica: Replica, other: Replica) -> Replica:
-    return replica if replica.started_at == other.started_at else replace(replica, started_at=other.started_at)
 
 
 def suppressed_of(fleet: Fleet, key: str) -> list[Finding]:

@@ -187,6 +187,7 @@ _VALUES = attrgetter(*_NAMES)
 _FRESH, _OBSERVED_AT, _PROBES = map(_NAMES.index, ("fresh", "observed_at", "probes"))
 # What pages and rules use of a replica: all but the time of its answers and the raw answers.
 _CONTENT = attrgetter(*(each for each in _NAMES if each not in {"observed_at", "probes"}))
+_BUT_STARTS = attrgetter(*(each for each in _NAMES if each not in {"observed_at", "probes", "started_at"}))
 
 
 def with_answers(
@@ -207,10 +208,11 @@ def last_read(replica: Replica, scraped_at: Mapping[str, float]) -> datetime | N
     return replica.observed_at if at is None else datetime.fromtimestamp(at, UTC)
 
 
-def has_same_content(replicas: Sequence[Replica], before: Sequence[Replica]) -> bool:
-    """Return whether all replicas are equal apart from the times of their answers."""
+def has_same_content(replicas: Sequence[Replica], before: Sequence[Replica], *, but_starts: bool = False) -> bool:
+    """Return whether all replicas are equal apart from the times of their answers, or also of their starts."""
+    content = _BUT_STARTS if but_starts else _CONTENT
     return len(replicas) == len(before) and all(
-        now is then or _CONTENT(now) == _CONTENT(then) for now, then in zip(replicas, before, strict=True)
+        now is then or content(now) == content(then) for now, then in zip(replicas, before, strict=True)
     )
 
 

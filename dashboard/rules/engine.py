@@ -155,15 +155,22 @@ def _with_traffic(subjects: Sequence[PoolSubject], fleet: FleetData, findings: I
 
 
 def _run_on(subject: Subject, rules: Sequence[Rule], fleet: FleetData, known: Evaluation | None) -> Evaluation:
-    """Evaluate rules on a subject, unless nothing that they use of it changed."""
+    """Evaluate rules on a subject, unless nothing that they use of it changed. Most use no start of a replica."""
     inputs, replicas = subject.inputs, subject.all_replicas
-    if known is not None and known.inputs == inputs and has_same_content(known.replicas, replicas):
+    kept: dict[str, Outcome] = {}
+    if known is not None and known.inputs == inputs and has_same_content(known.replicas, replicas, but_starts=True):
         subject.reads.update(known.reads)  # rules on the fleet read it again
-        return known._replace(replicas=replicas)
-    outcomes, findings = [], []
+        if has_same_content(known.replicas, replicas):
+            return known._replace(replicas=replicas)
+        reading = {rule.id for rule in rules if rule.reads_starts or rule.scope is Scope.TRAFFIC}
+        kept = {each.rule: each for each in known.outcomes if each.rule not in reading}
+    outcomes, findings = [], [each for each in known.findings if each.rule in kept] if known else []
     everywhere = subject.contexts, subject.known_contexts
     with_cache = _with_kv_cache(subject) if isinstance(subject, PoolSubject) else subject
     for rule in rules:
+        if rule.id in kept:
+            outcomes.append(kept[rule.id])
+            continue
         part = with_cache if rule.family in OF_KV_CACHE else subject
         change = fleet.policy.rules.get(rule.id, RuleChange())
         contexts, known_contexts = everywhere

@@ -87,7 +87,8 @@ class Rule:
     `needs_any` the needs are alternatives: one that no replica reports is not missed. `expects` names the expectation
     of the router without which the rule is n/a; without any of `facts`, which routers report, it is n/a, too. With
     `needs_baseline` it needs the settings of the pool's baseline. `spares_own_keys`: its differences do not matter to a
-    router that computes its own keys from KV events.
+    router that computes its own keys from KV events. `reads_starts`: of equal replicas that only restarted it may find
+    something else.
     """
 
     id: str
@@ -104,6 +105,7 @@ class Rule:
     facts: tuple[FactName, ...] = ()
     spares_own_keys: bool = False
     needs_any: bool = False
+    reads_starts: bool = False
 
     @property
     def family(self) -> Family:

@@ -212,7 +212,17 @@ def moved(snapshots: Sequence[Snapshot], seconds: Sequence[int]) -> list[Snapsho
     ]
 
 
+def restarted(each: Snapshot) -> Snapshot:
+    """Return a snapshot whose process started later, with the same answers otherwise."""
+    probes = {
+        path: replace(result, reply=replace(result.reply, started_at=AT)) if result.reply else result
+        for path, result in each.probes.items()
+    }
+    return replace(each, probes=probes)
+
+
 CHANGES: dict[str, Any] = {
+    "restart": restarted,
     "time": lambda each: each,
     "target is stale": lambda each: replace(each, target=replace(each.target, stale=not each.target.stale)),
     "label": lambda each: replace(each, target=replace(each.target, labels={**each.target.labels, "zone": "z"})),

@@ -92,7 +92,11 @@ class Case:
         )
 
     def inspected_as(
-        self, replicas: Sequence[Replica], documents: Iterable[Document], rules: Sequence[Rule] = ALL_RULES
+        self,
+        replicas: Sequence[Replica],
+        documents: Iterable[Document],
+        rules: Sequence[Rule] = ALL_RULES,
+        before: Inspection | None = None,
     ) -> Inspection:
         """Inspect a fleet with the domain, routers and other options of the case."""
         policy = Policy(
@@ -113,6 +117,7 @@ class Case:
             traffic,
             self.window if traffic else 0,
             _usual(self.usual),
+            before,
         )
 
 
@@ -127,6 +132,7 @@ def inspected(
     traffic: Mapping[str, Mapping[int, Traffic]] = MappingProxyType({}),
     window: float = 0,
     usual: UsualTraffic | None = None,
+    before: Inspection | None = None,
 ) -> Inspection:
     """Inspect these replicas, by all rules or some; with what their traffic shows at once."""
     known = {each.id: each for each in documents}
@@ -145,7 +151,7 @@ def inspected(
     symptoms = SymptomWatch().add_poll(fleet, builders.NOW)
     if symptoms:
         fleet = replace(fleet, recent=replace(recent, symptoms=symptoms))
-    return inspect_fleet(rules, fleet, builders.NOW)
+    return inspect_fleet(rules, fleet, builders.NOW, before=before.evaluated if before else None)
 
 
 def cases() -> Iterator[Case]:

@@ -109,6 +109,16 @@ def _of_clusters(finding: Finding) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("rule", [rule.id for rule in ALL_RULES])
+def test_what_a_rule_finds_of_restarted_replicas_does_not_depend_on_the_poll_before(rule: str) -> None:
+    for case in cases_of(rule):
+        replicas, documents = built(case.fleet)
+        earlier = case.inspected_as([replace(each, started_at=None) for each in replicas], documents)
+        found = case.inspected_as(replicas, documents, before=earlier)
+
+        assert found.findings == case.inspected_as(replicas, documents).findings
+
+
+@pytest.mark.parametrize("rule", [rule.id for rule in ALL_RULES])
 def test_a_remedy_brings_no_other_finding(rule: str) -> None:
     """Settings get the values that a remedy names; then no new finding is as severe as the one that it ends."""
     seen: set[tuple[object, ...]] = set()

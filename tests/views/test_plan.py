@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dashboard.analysis.assembly import Fleet
-from dashboard.analysis.causes import Plan
+from dashboard.analysis.causes import Gain, Plan
 from dashboard.analysis.plan import plan_of
 from dashboard.fleet.pieces import Kind, to_plain
 from dashboard.render.markdown import to_markdown
@@ -192,7 +192,8 @@ def test_choices_are_named_in_their_order() -> None:
 
 def test_new_findings_are_part_of_the_effect(demo_fleet: Fleet) -> None:
     cause = plan_of(demo_fleet).causes[0]
-    worse = replace(cause, fixes=(replace(cause.fixes[0], new=cause.findings, tokens=(-1_000, 2_000)),))
+    gains = {"chat-70b": Gain(1, -1_000, 2_000)}
+    worse = replace(cause, fixes=(replace(cause.fixes[0], new=cause.findings, gains=gains),))
 
     assert effect_text(worse).split("\n") == [
         "fixes 1 critical",

@@ -82,7 +82,7 @@ def _ranks_by_engine(pool: PoolSubject) -> dict[tuple[str, str], dict[str, int]]
     return members
 
 
-@rule("ID-17", needs=(MASTER, DP_RANK))
+@rule("ID-17", needs=(MASTER, DP_RANK), reads_starts=True)
 def data_parallel_rank_used_twice(pool: PoolSubject) -> Iterator[Draft]:
     """Two replicas of one data-parallel engine have the same rank.
 
