@@ -316,14 +316,15 @@ class FleetMap:
     """A cell for each replica. `columns` are the pools of each cluster; empty: a row is a pool, with one group.
 
     `legend` has the kinds of cells in words. `data` counts the replicas of each row by kind, for exports without
-    colours; its last column is the number of a row. `is_dense`: small cells.
+    colours; its last column is the number of a row. `look` is dense: small cells, or summed: a cell for each kind of
+    the replicas of a pool.
     """
 
     columns: tuple[str, ...]
     rows: tuple[MapRow, ...]
     legend: tuple[tuple[str, str], ...]
     data: Table
-    is_dense: bool
+    look: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,7 @@ BY_EFFECT = "effect"  # the order of the plan in the URL: the most recomputed to
 NO_POOL = "no pool"
 TERMS = ("share of replicas", "pool", "cohort", "basis")
 MOST_LARGE = 200  # replicas of a map with large cells
+MOST_CELLS = 3_000  # replicas with a cell each, where pools have clusters: a page of 10,000 links takes seconds
 BY_RATE = "hit-rate"  # the colouring in the URL; by default cells are coloured by their worst finding
 FINDINGS_LEGEND = {
     Tone.CRITICAL: "critical",
@@ -98,8 +99,9 @@ def overview_report(
         parts += clusters_section(fleet)
         missing = why_no_traffic(fleet) or (NOT_BY_REPLICA if fleet.past is not None else "")
         shown = "" if missing else colouring
-        note = (*_map_text(chosen, missing), Piece("As a table", link=page(pages.REPLICAS)))
-        parts.append(Section(MAP, "Fleet", (fleet_map(fleet, pools, shown),), note=note))
+        drawn = fleet_map(fleet, pools, shown)
+        note = (*_map_text(chosen, missing, drawn.look), Piece("As a table", link=page(pages.REPLICAS)))
+        parts.append(Section(MAP, "Fleet", (drawn,), note=note))
         kept = {name: value for name, value in chosen.items() if value and name != pages.SORT}
         if len(fleet.pools) > MOST_LISTED and clusters_of(fleet):
             parts.append(Section(POOLS, "Clusters", (clusters_table(fleet),)))
@@ -131,9 +133,9 @@ def _order_text(fleet: Fleet, chosen: Mapping[str, str]) -> Text:
     return ORDER
 
 
-def _map_text(chosen: Mapping[str, str], missing: str) -> Text:
+def _map_text(chosen: Mapping[str, str], missing: str, look: str) -> Text:
     """Return how the map is coloured, and the link to the other way; `missing` is why hit rates are not known."""
-    cell = "one cell per replica, by its"
+    cell = "number of replicas by" if look == "summed" else "one cell per replica, by its"
     if missing:
         return (Piece(f"{cell} worst finding{f'; hit rates: {missing}' if chosen[pages.MAP] else ''} "),)
     if chosen[pages.MAP]:
@@ -268,8 +270,27 @@ def fleet_map(fleet: Fleet, pools: Sequence[Pool], colouring: str = "") -> Fleet
             rows.append(MapRow(brief(pool.name), link, devices, (group,), number(fleet, [pool])))
     rows += [MapRow(NO_POOL, None, "", (_in_order(lost),), "")] if lost else []
     table = _table("Cluster" if columns else "Pool", rows, by_rate=by_rate)
-    legend = RATES_LEGEND if by_rate else FINDINGS_LEGEND
-    return FleetMap(tuple(map(brief, columns)), tuple(rows), tuple(legend.items()), table, len(cells) > MOST_LARGE)
+    legend = tuple((RATES_LEGEND if by_rate else FINDINGS_LEGEND).items())
+    look = "dense" if len(cells) > MOST_LARGE else ""
+    if columns and len(cells) > MOST_CELLS:
+        look, rows = "summed", [_summed(fleet, row, legend) for row in rows]
+    return FleetMap(tuple(map(brief, columns)), tuple(rows), legend, table, look)
+
+
+def _summed(fleet: Fleet, row: MapRow, legend: Sequence[tuple[str, str]]) -> MapRow:
+    """Return a row with a cell for each kind of the replicas of a pool, and their number."""
+    groups = []
+    for group in row.groups:
+        numbers, pool = Counter(cell.kind for cell in group), group and fleet.by_id[group[0].link.key].pool
+        name, link = pool or NO_POOL, Link(Kind.POOL, pool) if pool else page(pages.REPLICAS)
+        groups.append(
+            tuple(
+                MapCell(name, kind, f"{name} · {count(numbers[kind], 'replica')}: {word}", link, f"{numbers[kind]:,}")
+                for kind, word in legend
+                if numbers[kind]
+            )
+        )
+    return row._replace(groups=tuple(groups))
 
 
 def _table(head: str, rows: Iterable[MapRow], *, by_rate: bool) -> Table:

@@ -2,7 +2,10 @@
 
 from dataclasses import replace
 
+import pytest
+
 from dashboard.fleet.pieces import Kind, Link
+from dashboard.views import overview
 from dashboard.views.blocks import FleetMap, MapCell, Tone
 from dashboard.views.overview import fleet_map
 from tests.builders import SAME_KV, alike, document, fleet, hashing, replica, story
@@ -68,6 +71,25 @@ def test_with_clusters_a_row_is_a_cluster_and_a_column_a_pool_of_each() -> None:
     sizes = [(row.title, [len(group) for group in row.groups]) for row in shown.rows]
     assert sizes == [("c2", [2, 3]), ("c10", [2, 0])]
     assert [row.number for row in shown.rows] == ["all 5 share", "all 2 share"]
+
+
+def test_of_very_many_replicas_in_clusters_a_cell_has_the_number_of_a_kind_of_a_pool(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engines = hashing("one")
+    members = [*alike("eu/chat", 3, SAME, engines=engines), *alike("us/chat", 2, SAME, engines=engines)]
+    members.append(replica("lost", pool=None))
+    known = fleet([replace(each, labels={"cluster": str(each.pool)[:2]}) for each in members], [SAME])
+    whole = fleet_map(known, known.pools)
+    monkeypatch.setattr(overview, "MOST_CELLS", 5)
+    shown = fleet_map(known, known.pools)
+
+    assert [(cell.mark, cell.hint, cell.link.key) for row in shown.rows for cell in row.groups[0]] == [
+        ("3", "eu/chat · 3 replicas: warning", "eu/chat"),
+        ("2", "us/chat · 2 replicas: warning", "us/chat"),
+        ("1", "no pool · 1 replica: no data", "replicas"),
+    ]
+    assert (whole.look, shown.look, shown.data) == ("", "summed", whole.data)
 
 
 def test_replicas_without_a_pool_have_a_row_of_their_own() -> None:
