@@ -279,6 +279,13 @@ def test_a_replica_without_a_known_failure_has_no_answer(down: Replica) -> None:
     assert json.loads(draft.evidence[-1].value) == "No probe gave a reply."
 
 
+def test_on_a_hub_the_remedy_is_in_the_options_of_the_dashboard_that_reports_the_replica() -> None:
+    (draft,) = BY_ID["ID-05"].check(FleetSubject((), (replace(builders.down(), id="eu+http://chat-1:8000"),)))
+
+    assert draft.remedy.sentence.endswith(" Options belong into the fleet.yaml of the dashboard of eu.")
+    assert "eu+http" not in draft.remedy.sentence
+
+
 def test_an_outage_of_the_fleet_counts_all_replicas_and_lists_some_reasons() -> None:
     down = tuple(builders.down(f"chat-{number}", detail=f"chat-{number} is silent.") for number in range(500))
     (draft,) = BY_ID["ID-05"].check(FleetSubject((), down))

@@ -112,10 +112,11 @@ def _of_clusters(finding: Finding) -> tuple[object, ...]:
 def test_what_a_rule_finds_of_restarted_replicas_does_not_depend_on_the_poll_before(rule: str) -> None:
     for case in cases_of(rule):
         replicas, documents = built(case.fleet)
-        earlier = case.inspected_as([replace(each, started_at=None) for each in replicas], documents)
-        found = case.inspected_as(replicas, documents, before=earlier)
+        rules = [BY_ID[each] for each in (rule, *case.also)]
+        earlier = case.inspected_as([replace(each, started_at=None) for each in replicas], documents, rules)
+        found = case.inspected_as(replicas, documents, rules, earlier)
 
-        assert found.findings == case.inspected_as(replicas, documents).findings
+        assert found.findings == case.inspected_as(replicas, documents, rules).findings
 
 
 @pytest.mark.parametrize("rule", [rule.id for rule in ALL_RULES])
