@@ -92,7 +92,7 @@ def draw_undo(entries: Sequence[Suppression], key: str) -> None:
         st.html(markup.notice("good", f"{markup.glyph('good')} {markup.text(until)}"), width="content")
         is_undone = st.button("Undo", key=f"accept_undo_{key}", **sessions.control(_undo_of(entries)))
     if is_undone:
-        _apply(_undo_of(entries), entries, lambda: undo_acceptance(file, entries), "Acceptance undone")
+        _apply(lambda: _undo(file, entries), "Acceptance undone")
 
 
 def draw_form(fleet: Fleet, findings: Sequence[Finding], key: str, title: str) -> None:
@@ -130,8 +130,17 @@ def draw_form(fleet: Fleet, findings: Sequence[Finding], key: str, title: str) -
         st.html(f'<div class="foot">{adds} {markup.text(target)}. {ACCEPTED}</div>')
         if file and is_saved and owner and reason:
             st.session_state[LAST] = (key, entries)
-            done = f"Accepted until {until}"
-            _apply("accept", entries, lambda: save_acceptance(file, entries, service.utc_now()), done)
+            _apply(lambda: _accept(file, entries), f"Accepted until {until}")
+
+
+def _accept(file: Path, entries: Sequence[Suppression]) -> None:
+    with audit.performed("accept", sessions.visitor(), **_described(entries)):
+        save_acceptance(file, entries, service.utc_now())
+
+
+def _undo(file: Path, entries: Sequence[Suppression]) -> None:
+    with audit.performed(_undo_of(entries), sessions.visitor(), **_described(entries)):
+        undo_acceptance(file, entries)
 
 
 def _undo_of(entries: Sequence[Suppression]) -> str:
@@ -152,11 +161,10 @@ def _described(entries: Sequence[Suppression]) -> dict[str, str]:
     }
 
 
-def _apply(action: str, entries: Sequence[Suppression], change: Callable[[], None], done: str) -> None:
+def _apply(change: Callable[[], None], done: str) -> None:
     """Change the file of accepted findings, and draw the page again; or the error."""
     try:
-        with audit.performed(action, sessions.visitor(), **_described(entries)):
-            change()
+        change()
         service.reload()
     except DashboardError as error:
         st.html(markup.notice("warning", f"{markup.glyph('warning', 'warning:')} {markup.text(str(error))}"))
