@@ -289,9 +289,9 @@ class Gauges:
 
 
 class MapCell(NamedTuple):
-    """A replica of a map. `kind` is its look, one of the map's legend; `hint` has its name, that in words, and more.
+    """A replica of a map, or those of a pool that are of one kind. `kind` is its look, one of the map's legend.
 
-    `mark` is written in a large cell.
+    `hint` has its name, that in words, and more. `mark` is written in a large cell.
     """
 
     name: str

@@ -11,7 +11,7 @@ import pytest
 
 from dashboard.analysis.assembly import Fleet, assemble, read_fleet
 from dashboard.config import DashboardOptions, Options, PollOptions, policy_of
-from dashboard.documents.reported import MOST_REPLICAS, ReportReader, with_reported
+from dashboard.documents.reported import MOST_REPLICAS, with_reported
 from dashboard.fleet import Replica
 from dashboard.sources.dashboards import Dashboard
 from dashboard.sources.discovery import discover_once
@@ -233,61 +233,6 @@ def test_a_document_of_another_major_version_is_one_sentence(server: HostileServ
     assert listing.failure.endswith("update the older dashboard")
 
 
-def _set(place: str, value: Any) -> Callable[[dict[str, Any]], None]:
-    *steps, last = place.split(".")
-
-    def change(found: dict[str, Any]) -> None:
-        part: Any = found
-        for step in steps:
-            part = part[int(step)] if step.isdecimal() else part[step]
-        part[last] = value
-
-    return change
-
-
-LIES = {  # of the second of two replicas, and what the sentence names
-    "engine with text": (_set("engines.1.num_gpu_blocks", "many"), "engines"),
-    "engine with a negative number": (_set("engines.1.num_gpu_blocks", -1), "engines"),
-    "engine with a huge number": (_set("engines.1.num_gpu_blocks", 10**400), "engines"),
-    "unknown state": (_set("replicas.1.state", "great"), "state"),
-    "labels of lists": (_set("replicas.1.labels", {"a": ["b"]}), "labels"),
-    "1,000 labels": (_set("replicas.1.labels", {f"l{number}": "" for number in range(1000)}), "100 labels"),
-    "a long label": (_set("replicas.1.labels", {"pool": "a" * 5000}), "1000 characters"),
-    "a large replica": (_set("replicas.1.served_model_names", ["a" * 2**20]), "1 MiB"),
-    "no document of that key": (_set("replicas.1.document", "0" * 12), "document"),
-    "a document that is a number": (_set("replicas.1.document", 7), "document"),
-    "a name that is a list": (_set("replicas.1.name", ["a"]), "name"),
-    "a time that is none": (_set("replicas.1.started_at", "yesterday"), "started_at"),
-    "a year of 9999": (_set("replicas.1.started_at", "9999-12-31T23:59:59Z"), "started_at"),
-}
-
-
-@pytest.mark.parametrize("name", LIES)
-def test_a_bad_replica_costs_only_itself_with_one_sentence(server: HostileServer, name: str) -> None:
-    change, what = LIES[name]
-    bad = document(1, 2)
-    change(bad)
-    key = bad["replicas"][1]["replica"]
-    serve(server, bad)
-    found = source(server)
-    listing = read(found)
-
-    assert [each.id for each in replicas(listing)] == [f"eu+{bad['replicas'][0]['replica']}"]
-    assert listing.failure is not None
-    assert f"cannot be read whole: replica {key}: " in listing.failure
-    assert what in listing.failure
-    assert len(listing.failure) < 500
-
-    serve(server, document(1, 2))
-    assert read(found).failure is None
-    serve(server, bad)
-    kept = read(found)  # as it was read last
-    assert {each.id.removeprefix("eu+"): each.target_stale for each in replicas(kept)} == {
-        bad["replicas"][0]["replica"]: False,
-        key: True,
-    }
-
-
 @pytest.mark.parametrize("part", [None, 7, "a", [[]], [7], [{}], [{"replica": 7}], [{"replica": "x", "dp_rank": []}]])
 @pytest.mark.parametrize("name", ["traffic", "engines", "devices", "kv_cache_groups", "sightings", "routers", "pools"])
 def test_a_list_of_another_shape_is_unknown(server: HostileServer, name: str, part: Any) -> None:
@@ -414,12 +359,3 @@ def test_discovery_lists_the_replicas_with_their_source_and_ends_without_targets
     assert found.has_replicas
     (status,) = found.sources
     assert (status.kind, len(status.targets)) == ("dashboards", 2)
-
-
-def test_a_document_of_as_many_lies_as_are_read_has_a_sentence_on_each() -> None:
-    reader = ReportReader({"cluster": "eu"})
-    lies = document(1, replicas=[{"replica": f"r{number}"} for number in range(MOST_REPLICAS)])
-    reader.read(json.dumps(lies).encode())
-
-    assert reader.report(SOON, 150, answers=True).replicas == ()
-    assert len(reader.refused) == MOST_REPLICAS
