@@ -249,6 +249,7 @@ def assemble(read: Fleet, at: datetime, *, before: Fleet | None = None, rules: S
     known = before or empty_fleet(read.name)
     replicas = in_order(read.replicas, known.replicas)
     is_same = has_same_content(replicas, known.replicas)
+    is_restarted = is_same or has_same_content(replicas, known.replicas, but_starts=True)  # at most
     members, members_before = by_pool(replicas), by_pool(known.replicas)
     pools_before = {pool.name: pool for pool in known.pools if known.ignored == read.ignored}
     pools, sharing, capacity = [], {}, {}
@@ -256,7 +257,7 @@ def assemble(read: Fleet, at: datetime, *, before: Fleet | None = None, rules: S
         pool, letters = pools_before.get(name), read.letters.get(name, {})
         if pool is not None and any(letters.get(each.document) != each.letter for each in pool.cohorts):
             pool = None
-        if pool is not None and (is_same or has_same_content(own, members_before[name], but_starts=True)):
+        if pool is not None and (is_restarted or has_same_content(own, members_before[name], but_starts=True)):
             sharing[name], capacity[name] = known.sharing[name], known.capacity[name]
         else:
             if pool is None or not is_compared_alike(own, members_before[name]):
@@ -272,7 +273,7 @@ def assemble(read: Fleet, at: datetime, *, before: Fleet | None = None, rules: S
         pools=tuple(pools),
         sharing=sharing,
         capacity=capacity,
-        total=known.total if has_same_content(replicas, known.replicas, but_starts=True) else capacity_of(replicas),
+        total=known.total if is_restarted else capacity_of(replicas),
         letters={pool.name: {each.document: each.letter for each in pool.cohorts} for pool in pools},
     )
     if is_same and fleet.letters == known.letters and _has_same_findings(fleet, known):
