@@ -11,7 +11,7 @@ VLLM ?= .vllm
 VLLM_VERSION ?= 0.32.0 0.33.0
 UV := 0.13.9# resolves requirements.lock
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-WAITING := 5# processes for tests of pages, processes and databases: they wait more than they compute
+WAITING := 4# processes for tests of pages, processes and databases: they wait more than they compute
 PROGRAMS := PATH="$(abspath $(BIN)):$$PATH" tests/tools/install# that tests start; all of them, or those that are named
 PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder
 WHOLLY_COVERED := vllm_fleet_provider/*,vllm_fleet_provider/shared/*,dashboard/vllm/*,dashboard/compare/*,dashboard/capacity/*,dashboard/rules/*
@@ -56,10 +56,10 @@ test: $(VENV)/dev.stamp  ## All tests, in Chromium too
 	@$(BIN)/coverage report --fail-under=100 --include='$(WHOLLY_COVERED)'
 	$(PYTEST) --numprocesses=$(WAITING) -m "not vllm and not long and no_cover"
 
-test-long: $(VENV)/dev.stamp  ## The tests that take long: deploy/, and what `make test` has in short form
+test-long: $(VENV)/dev.stamp  ## The tests that take long, in full: what `make test` has in short form, more examples of laws, the image
 	@$(PROGRAMS)
 	@$(PROGRAMS) buildah mmdebstrap npm podman runc
-	$(PYTEST) --numprocesses=$(WAITING) -m long
+	$(PYTEST) --numprocesses=$(WAITING) --hypothesis-profile=long -m "not vllm and (long or hypothesis)"
 
 fix: $(VENV)/dev.stamp  ## Format, and fix what the linter can fix
 	$(BIN)/ruff format .

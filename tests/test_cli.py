@@ -258,6 +258,7 @@ def test_the_demo_prints_its_address_and_options_and_one_signal_ends_it() -> Non
         httpx2.get(f"http://127.0.0.1:{port}/healthz", trust_env=False)
 
 
+@pytest.mark.long
 def test_a_hanging_server_is_killed_without_a_traceback() -> None:
     port, fleet_port = free_port(), free_port()
     command = [sys.executable, "-m", "dashboard", "demo", "--port", str(port), "--fleet-port", str(fleet_port)]

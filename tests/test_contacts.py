@@ -171,6 +171,7 @@ def test_only_four_methods_are_called_over_grpc_and_only_with_the_option(
     assert programs(recorded) == []
 
 
+@pytest.mark.long
 @pytest.mark.browser
 def test_the_server_contacts_only_targets_and_the_browser_only_the_server(tmp_path: Path, recorded: Path) -> None:
     with _served(tmp_path) as url, chromium() as browser, tab(browser) as page:

@@ -195,6 +195,7 @@ def test_vllm_finds_both_entry_points_of_the_provider_and_none_of_the_dashboard(
         assert not entry_points(group=f"vllm.{group}_plugins")
 
 
+@pytest.mark.long
 def test_the_provider_answers_where_another_package_is_named_dashboard(provider_site: Path, tmp_path: Path) -> None:
     (tmp_path / "dashboard").mkdir()
     (tmp_path / "dashboard" / "__init__.py").write_text("raise ImportError('this is another dashboard')")

@@ -300,6 +300,7 @@ def test_no_secret_is_in_a_diff(output: str, plants: Plants, capfd: pytest.Captu
     without_any(texts, plants)
 
 
+@pytest.mark.long
 def test_no_secret_is_in_logs_or_routes_of_the_server(
     hostile: list[str], plants: Plants, folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,8 +13,8 @@ from types import CodeType, FrameType
 import pytest
 
 import dashboard
+from dashboard.analysis.assembly import Fleet
 from dashboard.analysis.plan import planned
-from tests.frozen import frozen_fleet
 from tests.serving import ROOT
 from tests.views.test_every_view import VIEWS, fleets
 
@@ -56,8 +56,8 @@ def deepest_chain(found: list[str]) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_view_is_built_without_deep_chains_of_calls(view: str) -> None:
-    fleet, chain = planned(frozen_fleet()), list[str]()
+def test_a_view_is_built_without_deep_chains_of_calls(view: str, demo_fleet: Fleet) -> None:
+    fleet, chain = planned(demo_fleet), list[str]()
     fleets()  # built before
     with deepest_chain(chain):
         VIEWS[view](fleet)

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from joserfc import jwt as signing
 from joserfc.jwk import KeySet, RSAKey
@@ -238,7 +238,6 @@ JSON = st.recursive(
 METADATA = ("issuer", "token_endpoint", "jwks_uri", "userinfo_endpoint", "scopes_supported", "end_session_endpoint")
 
 
-@settings(max_examples=60)
 @given(
     st.dictionaries(st.sampled_from((*METADATA, "authorization_response_iss_parameter_supported")), JSON, max_size=2),
     st.dictionaries(st.sampled_from(("id_token", "access_token", "refresh_token", "error")), JSON, max_size=2),

@@ -147,7 +147,7 @@ def some(numbers: Sequence[int]) -> list[Snapshot]:
     ]
 
 
-@settings(max_examples=25)
+@settings(max_examples=settings().max_examples // 3)
 @given(st.lists(st.integers(0, 40), unique=True, min_size=1, max_size=9), st.randoms(use_true_random=False))
 def test_the_order_of_replicas_and_probes_does_not_matter(numbers: list[int], random: Any) -> None:
     before = some(numbers)
@@ -166,7 +166,7 @@ def test_the_order_of_replicas_and_probes_does_not_matter(numbers: list[int], ra
     assert first.pools == second.pools
 
 
-@settings(max_examples=25)
+@settings(max_examples=settings().max_examples // 3)
 @given(st.lists(st.integers(0, 40), unique=True, max_size=9))
 def test_a_fleet_has_every_replica_each_document_is_used_and_each_member_is_in_one_cohort(numbers: list[int]) -> None:
     snapshots = some(numbers)
@@ -235,7 +235,6 @@ CHANGES: dict[str, Any] = {
 }
 
 
-@settings(max_examples=60)
 @given(
     st.lists(st.integers(0, 20), unique=True, max_size=7),
     st.lists(

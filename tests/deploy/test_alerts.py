@@ -51,6 +51,7 @@ def test_prometheus_accepts_the_rules_and_the_configuration_that_loads_them(tmp_
     assert "1 rule files found" in promtool("check", "config", copy / "prometheus.yaml")
 
 
+@pytest.mark.long
 def test_prometheus_scrapes_a_dashboard_with_sign_in_by_its_token(tmp_path: Path) -> None:
     token = "fleet_of_prometheus"
     entry = {"name": "prometheus", "role": "viewer", "sha256": sha256(token.encode()).hexdigest()}

@@ -94,6 +94,7 @@ def result(url: str, query: str) -> list[Any]:
     return list(answer["data"]["result"])
 
 
+@pytest.mark.long
 def test_every_query_has_numbers_from_a_real_prometheus(url: str) -> None:
     values = chosen(url)
     found = {name: {each["value"][1] for each in result(url, filled(query, values))} for name, query in QUERIES}
@@ -101,6 +102,7 @@ def test_every_query_has_numbers_from_a_real_prometheus(url: str) -> None:
     assert [name for name, numbers in found.items() if not numbers or "NaN" in numbers] == []
 
 
+@pytest.mark.long
 def test_no_query_has_data_of_another_fleet(url: str) -> None:
     values = {**chosen(url), "instance": "another"}
 

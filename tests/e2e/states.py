@@ -44,11 +44,6 @@ class State(NamedTuple):
     do: Callable[[Page], None] | None = None
     still: bool = True
 
-    @property
-    def pictures(self) -> list[str]:
-        """Return the names of its pictures."""
-        return [self.picture(look) for look in self.looks]
-
     def picture(self, look: Look) -> str:
         """Return the name of the picture of one look."""
         return f"{self.name}-{look.suffix}"
@@ -167,6 +162,8 @@ STATES = (
     State("changes-none", at("changes", **{"from": LATEST, "to": "live"})),
     State("changes-not-chosen", at("changes")),
 )
+
+PICTURES = {state.picture(look): (state, look) for state in STATES for look in state.looks}
 
 # Tests of every page open these; a dialog or a note field adds controls.
 PAGES = (

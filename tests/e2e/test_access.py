@@ -11,7 +11,7 @@ from tests.browser import Theme, at_rest, settle, tab, url_has, visit
 from tests.e2e.frozen_store import LATEST
 from tests.e2e.states import CHAT, at, with_ids
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 PAPER_WIDTH = 1030  # CSS pixels of A4 without margins
 MAX_TABS = 10

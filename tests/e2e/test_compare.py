@@ -41,6 +41,7 @@ def test_the_differences_begin_below_verdict_and_plan_on_the_first_screen_and_on
     assert page.evaluate(TRAPS) == []
 
 
+@pytest.mark.long
 def test_the_head_of_a_table_that_fits_stays_below_the_bar(page: Page, frozen_url: str) -> None:
     visit(page, f"{frozen_url}/compare?pool=chat-70b")
     bar = page.locator("[data-testid=stHeader]").evaluate("e => e.getBoundingClientRect().bottom")
@@ -52,6 +53,7 @@ def test_the_head_of_a_table_that_fits_stays_below_the_bar(page: Page, frozen_ur
     assert head.evaluate("e => e.getBoundingClientRect().top") == pytest.approx(bar, abs=2)
 
 
+@pytest.mark.long
 def test_a_wide_table_scrolls_sideways_on_a_narrow_page(browser: Browser, frozen_url: str) -> None:
     with tab(browser, width=1024) as page:
         visit(page, f"{frozen_url}/compare?pool=gemma-27b&columns=Replicas")
@@ -76,6 +78,7 @@ def test_the_first_pool_is_shown_without_a_scope_and_without_a_second_entry_in_t
     expect(page).to_have_url(f"{frozen_url}/")
 
 
+@pytest.mark.long
 def test_the_search_is_there_again_after_another_page(page: Page, frozen_url: str) -> None:
     visit(page, f"{frozen_url}/compare?pool=chat-70b&search=block")
     for name, path in (("Findings", "/findings"), ("Compare", "/compare.*search=block")):
@@ -83,6 +86,7 @@ def test_the_search_is_there_again_after_another_page(page: Page, frozen_url: st
         expect(page).to_have_url(re.compile(path))
 
 
+@pytest.mark.long
 def test_only_the_table_scrolls_sideways_on_a_phone(browser: Browser, frozen_url: str) -> None:
     with tab(browser, width=390) as page:
         for path in ("compare?pool=chat-70b", "capacity"):
@@ -91,6 +95,7 @@ def test_only_the_table_scrolls_sideways_on_a_phone(browser: Browser, frozen_url
             assert page.locator("[data-testid=stMain]").evaluate("e => e.scrollWidth - e.clientWidth") == 0
 
 
+@pytest.mark.long
 def test_an_uploaded_baseline_is_checked_and_a_wrong_one_has_its_mistakes(page: Page, frozen_url: str) -> None:
     visit(page, f"{frozen_url}/compare?pool=chat-70b")
     page.get_by_role("button", name="Baseline").click()
@@ -141,6 +146,7 @@ def test_compare_shows_every_difference_opens_a_setting_and_filters(
     expect(page.locator('tr[data-path="scheduler_config.max_num_seqs"]')).to_have_count(0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_cell_has_the_tint_of_its_finding_and_is_grey_without_one(
     browser: Browser, frozen_url: str, theme: Theme

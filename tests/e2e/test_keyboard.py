@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser import settle, url_has, visit
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 
 def test_the_map_is_one_stop_of_tab_arrow_keys_walk_through_it_and_enter_opens_the_replica(

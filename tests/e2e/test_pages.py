@@ -16,7 +16,7 @@ from tests.e2e.states import OTHER_HASH, at
 GROUND = "() => getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor"
 # A chosen theme loads the page again: meanwhile there is no application to look at.
 GROUND_IS = f"([ground, same]) => !!document.querySelector('[data-testid=stApp]') && (({GROUND})() === ground) === same"
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 
 def test_the_overview_links_every_pool_and_every_replica_that_is_not_up(

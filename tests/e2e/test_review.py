@@ -16,7 +16,7 @@ from tests.browser import settle, tab, url_has, visit
 from tests.frozen import AT
 from tests.serving import ROOT, free_port, started, wait_until_healthy
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 APP = """\
 from pathlib import Path

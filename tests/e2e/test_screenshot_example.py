@@ -27,6 +27,7 @@ def _screenshot(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 def test_the_command_takes_the_same_picture_twice(frozen_url: str, tmp_path: Path) -> None:
     snapshot = httpx2.get(f"{frozen_url}/frozen/{STORY}", timeout=60, trust_env=False).json()[LATEST]
     (example,) = (each for each in code_blocks(docs_page("ci"), "sh") if " screenshot " in each)

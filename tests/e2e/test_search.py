@@ -51,6 +51,7 @@ TYPES = """() => {
 }"""
 
 
+@pytest.mark.long
 def test_enter_never_opens_what_was_shown_for_fewer_words(page: Page, frozen_url: str) -> None:
     visit(page, frozen_url + at("capacity"))
     page.keyboard.press("Control+k")
@@ -110,6 +111,7 @@ def test_a_slash_in_a_field_is_text(page: Page, frozen_url: str) -> None:
     expect(page.locator("dialog.find")).to_be_hidden()
 
 
+@pytest.mark.long
 def test_the_search_opens_above_a_dialog_and_returns_to_it(page: Page, frozen_url: str) -> None:
     visit(page, frozen_url + at("compare", pool="chat-70b", path="cache_config.block_size"))
     page.keyboard.press("Control+k")
@@ -123,6 +125,7 @@ def test_the_search_opens_above_a_dialog_and_returns_to_it(page: Page, frozen_ur
     url_has(page, "/capacity")
 
 
+@pytest.mark.long
 def test_words_without_a_hit_say_so_and_keys_of_a_page_are_text(page: Page, frozen_url: str) -> None:
     visit(page, frozen_url + at("review", meeting="1"))
     page.keyboard.press("Control+k")
@@ -136,6 +139,7 @@ def test_words_without_a_hit_say_so_and_keys_of_a_page_are_text(page: Page, froz
     assert page.url.endswith("/review?meeting=1")
 
 
+@pytest.mark.long
 def test_the_scope_is_set_on_any_page_and_the_search_leaves_it_for_what_is_outside(page: Page, frozen_url: str) -> None:
     visit(page, frozen_url + at("settings", path="model_config.dtype"))
     page.get_by_role("button", name="All pools").click()
@@ -160,6 +164,7 @@ def test_the_scope_is_set_on_any_page_and_the_search_leaves_it_for_what_is_outsi
     assert "pool=" not in page.url
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", ["/", at("findings"), at("compare", pool="chat-70b")])
 def test_back_shows_a_page_where_it_was_left(page: Page, frozen_url: str, path: str) -> None:
     """Also after another page that is shorter, and Forward does the same."""

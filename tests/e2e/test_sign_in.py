@@ -97,6 +97,7 @@ def test_a_page_asks_for_a_sign_in_opens_and_closes_with_sign_out(page: Page, se
     assert page.url.startswith(served.provider.url), "no page without another sign-in"
 
 
+@pytest.mark.long
 def test_a_sign_out_in_one_tab_is_not_undone_by_another(page: Page, served: Served) -> None:
     """The other one leaves as soon as its websocket ends, without Streamlit's dialog on a lost connection."""
     sockets: list[WebSocketRoute] = []
@@ -127,6 +128,7 @@ def test_a_sign_out_in_one_tab_is_not_undone_by_another(page: Page, served: Serv
     assert page.url == f"{served.url}/compare?pool=chat", "the provider knows ann still"
 
 
+@pytest.mark.long
 def test_while_the_server_is_gone_the_page_says_so(page: Page, served: Served) -> None:
     page.goto(served.url)
     sign_in(page, "ann")
@@ -143,6 +145,7 @@ def sign_out(page: Page) -> None:
     page.get_by_role("button", name="Sign out").click()
 
 
+@pytest.mark.long
 def test_somebody_without_a_role_signs_in_as_somebody_else(page: Page, served: Served) -> None:
     page.goto(served.url)
     sign_in(page, "eve")
@@ -156,6 +159,7 @@ def test_somebody_without_a_role_signs_in_as_somebody_else(page: Page, served: S
     assert page.url == f"{served.url}/"
 
 
+@pytest.mark.long
 def test_an_open_page_leaves_when_its_role_is_taken_away_and_comes_back_with_it(page: Page, served: Served) -> None:
     page.clock.install()
     page.goto(served.url)

@@ -24,7 +24,7 @@ from tests.captured import SERVER_INFO, capture
 from tests.frozen import AT
 from tests.serving import dashboard_on
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 PAGES = {
     "Overview": "Overview",

@@ -16,6 +16,7 @@ from playwright.sync_api import Page, expect
 from tests.browser import settle, url_has, visit
 from tests.e2e.frozen_fleets import AGREED, STORY
 from tests.e2e.states import at
+from tests.long import long
 from tests.serving import START_SECONDS
 
 pytestmark = pytest.mark.browser
@@ -23,7 +24,10 @@ pytestmark = pytest.mark.browser
 Role: TypeAlias = Literal["link", "button"]
 MOST, MOST_TO_ACCEPT = 2, 3
 OTHER_POOL = "gemma-27b"
-ANY_PAGE = (at("capacity", pool=OTHER_POOL), at("review"), at("settings", path="model_config.dtype", pool=OTHER_POOL))
+ANY_PAGE = (
+    at("capacity", pool=OTHER_POOL),
+    *long([at("review"), at("settings", path="model_config.dtype", pool=OTHER_POOL)]),
+)
 
 
 class Operator:

@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, Position, expect
 from tests.browser import at_rest, url_has, visit
 from tests.serving import ROOT, free_port, started, wait_until_healthy
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -67,6 +67,7 @@ def test_a_critical_finding_fails_the_job_after_annotations_summary_and_sarif(wo
     assert places == {"fleet.yaml"}
 
 
+@pytest.mark.long
 def test_too_few_replicas_give_3_and_suppressed_findings_are_not_uploaded(
     workspace: Path, runner: Path, tmp_path: Path, demo: DemoServer
 ) -> None:
@@ -100,6 +101,7 @@ def test_wrong_options_give_2_with_the_reason_and_no_upload(workspace: Path, run
     assert UPLOAD["if"] == "inputs.upload-sarif == 'true' && steps.check.outputs.sarif != ''"
 
 
+@pytest.mark.long
 def test_each_line_of_baseline_is_a_file(workspace: Path, runner: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(workspace)
     assert run("baseline", "chat-70b", "-o", "base line.yaml").exit_code == 0

@@ -38,6 +38,7 @@ def copied(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("project", PROJECTS, ids=["dashboard", "provider"])
 def test_the_sources_build_the_wheel_of_the_checkout_and_have_the_same_bytes_every_time(
     project: Path, tmp_path: Path
@@ -68,6 +69,7 @@ def wheel_of(project: Path) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
+@pytest.mark.long
 def test_the_sbom_has_every_pinned_package_with_version_and_hashes(tmp_path: Path) -> None:
     document = sbom(tmp_path)
     pinned = re.findall(r"^([\w.-]+)==([^ ;]+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)

@@ -50,6 +50,7 @@ def test_actionlint_and_shellcheck_find_a_mistake(tmp_path: Path) -> None:
     assert {"SC2086", "no"} <= set(re.findall(r'SC\d+|property "(\w+)"', output)) | set(re.findall(r"SC\d+", output))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_each_file_has_the_form_that_github_expects(schema: str) -> None:
     files = SCHEMAS[schema]

@@ -111,5 +111,5 @@ class Delivery(RuleBasedStateMachine):
             assert alerts[-1].since >= self.fired[key][0]
 
 
-Delivery.TestCase.settings = settings(max_examples=30, stateful_step_count=12, deadline=None)
+Delivery.TestCase.settings = settings(max_examples=settings().max_examples // 3, stateful_step_count=12)
 TestDelivery = Delivery.TestCase

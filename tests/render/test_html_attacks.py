@@ -2,7 +2,7 @@
 
 import re
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.fleet.formatting import one_line, without_commands
@@ -36,7 +36,6 @@ def test_text_in_a_style_sheet_is_tame(text: str) -> None:
     assert re.sub(r"\\([0-9a-f]+) ", lambda match: chr(int(match[1], 16)), inside) == text
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=40)
 @given(st.text(min_size=1, max_size=60))
 def test_any_text_in_any_place_is_shown_as_it_is_and_does_nothing(text: str) -> None:
     reader = harmless(to_html(attack(text)))

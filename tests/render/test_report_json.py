@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import jsonschema
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.render.tabular import to_report_json
@@ -57,7 +57,6 @@ def test_a_chart_has_numbers_and_unknown_ones_are_null() -> None:
     assert (found["median"], found["more"], found["unit"]) == (None, 2, "GiB")
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=30)
 @given(st.text(st.characters(), max_size=40))
 def test_any_text_comes_back_but_for_halves_of_surrogate_pairs(text: str) -> None:
     found = document(attack(text))

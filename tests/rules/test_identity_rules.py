@@ -282,7 +282,7 @@ def test_a_replica_without_a_known_failure_has_no_answer(down: Replica) -> None:
 def test_on_a_hub_the_remedy_is_in_the_options_of_the_dashboard_that_reports_the_replica() -> None:
     (draft,) = BY_ID["ID-05"].check(FleetSubject((), (replace(builders.down(), id="eu+http://chat-1:8000"),)))
 
-    assert draft.remedy.sentence.endswith(" Options belong into the fleet.yaml of the dashboard of eu.")
+    assert draft.remedy.sentence.endswith(" Set options in the fleet.yaml of the dashboard of eu.")
     assert "eu+http" not in draft.remedy.sentence
 
 

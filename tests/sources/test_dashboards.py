@@ -97,7 +97,7 @@ def test_what_a_dashboard_cannot_read_of_its_replicas_names_that_dashboard_and_t
     assert here.replicas[0].failure is not None
     assert here.replicas[0].failure.detail == f"Dashboard of eu: {sentence}"
     assert one.remedy.sentence.startswith(f"Set a valid API key for {address}.")
-    assert one.remedy.sentence.endswith(" Options belong into the fleet.yaml of the dashboard of eu.")
+    assert one.remedy.sentence.endswith(" Set options in the fleet.yaml of the dashboard of eu.")
     assert f'- url: "{address}"' in one.remedy.snippets[0].text
 
 

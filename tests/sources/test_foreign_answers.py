@@ -84,7 +84,7 @@ def read(source: TargetSource) -> None:
         assert listing.failure or all(each.id for each in listing.targets)
 
 
-unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+unhurried = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @unhurried

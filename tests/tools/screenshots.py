@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tests.e2e import album
-from tests.e2e.states import STATES
+from tests.e2e.states import PICTURES
 
 TESTS = "tests/e2e/test_screenshots.py"
 
@@ -15,8 +15,8 @@ def main(arguments: list[str]) -> int:
     """Write the report of changes since the last commit. `arguments` are for pytest, whose exit code is returned."""
     before = album.committed()
     os.environ[album.UPDATE] = "1"
-    code = pytest.main([TESTS, "--quiet", *arguments])
-    for file in album.orphans([name for state in STATES for name in state.pictures]):
+    code = pytest.main([TESTS, "--quiet", "-m", "browser", *arguments])
+    for file in album.orphans([*PICTURES]):
         file.unlink()
     after = album.held()
     names = sorted({*before, *after})

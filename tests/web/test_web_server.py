@@ -168,6 +168,7 @@ def test_the_soft_limit_of_open_files_is_the_hard_limit(served: Served) -> None:
     assert soft == hard
 
 
+@pytest.mark.long
 def test_config_toml_applies_in_every_folder(tmp_path: Path) -> None:
     """Streamlit reads its options once: an option read before the app exists would fix all defaults."""
     ask = (
@@ -182,6 +183,7 @@ def test_config_toml_applies_in_every_folder(tmp_path: Path) -> None:
     assert done.stdout == b"False False none\n"
 
 
+@pytest.mark.long
 def test_an_invalid_streamlit_variable_ends_serve_with_an_error(tmp_path: Path) -> None:
     (tmp_path / "fleet.yaml").write_text("name: x\n")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "STREAMLIT_SERVER_MAX_UPLOAD_SIZE": "large"}

@@ -128,7 +128,7 @@ def _unread(replicas: Sequence[Replica], state: str, whole: str) -> Draft:
     reasons = joined([names[k] if len(failed) == 1 else f"{names[k]} ({len(failed[k]):,})" for k in kinds])
     steps = " ".join(STEPS[kind].format(where=_addresses(failed[kind])) for kind in kinds[:MAX_KINDS])
     if clusters := sorted({each for each in map(reporter_of, ids) if each is not None}):
-        steps += f" Options belong into the fleet.yaml of the dashboard of {joined(clusters)}."
+        steps += f" Set options in the fleet.yaml of the dashboard of {joined(clusters)}."
     paste = (text for kind in kinds[:MAX_KINDS] for text in _options(kind, failed[kind]))
     rows = [(json.dumps(detail, ensure_ascii=False), tuple(its)) for detail, its in details.items()]
     severity, name = STATES[state]

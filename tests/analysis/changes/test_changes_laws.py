@@ -23,7 +23,7 @@ DOCUMENTS = [
     for seqs in (256, None)
     for more in ({}, {"model_config.revision": "main"})
 ]
-EXAMPLES = 25  # each builds two fleets
+EXAMPLES = settings().max_examples // 3  # each builds two fleets
 
 
 @st.composite

@@ -15,7 +15,7 @@ from dashboard.fleet import State
 from tests.analysis.whatif.pools import like_cohort, pool_of, set_to
 from tests.builders import NOW, alike, document, fleet, replica, setting
 
-FEW = 20  # examples: each evaluates all rules on two fleets
+FEW = tried().max_examples // 5  # examples: each evaluates all rules on two fleets
 
 
 def paths(fleet: Fleet, pool: str = "chat") -> set[str]:

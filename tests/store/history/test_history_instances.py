@@ -226,6 +226,7 @@ def metric(url: str, name: str) -> float | None:
     return next((float(each.split()[1]) for each in lines if each.startswith(f"vllm_fleet_{name} ")), None)
 
 
+@pytest.mark.long
 def test_a_killed_instance_is_replaced_within_two_intervals(server: Server, database: Database, tmp_path: Path) -> None:
     with in_thread(default_fleet(3)) as demo:
         config = tmp_path / "fleet.yaml"

@@ -4,22 +4,27 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.long import long
+
 ROOT = Path(__file__).parents[3]
-TIMES, FREEZES = 100, 50
 
 
-def test_a_hundred_kills_lose_no_acknowledged_poll(tmp_path: Path) -> None:
-    in_the_middle, polls = killed(tmp_path, str(TIMES))
+@pytest.mark.parametrize("times", [8, *long([100])])
+def test_kills_lose_no_acknowledged_poll(tmp_path: Path, times: int) -> None:
+    in_the_middle, polls = killed(tmp_path, str(times))
 
-    assert in_the_middle > TIMES / 4, "most kills were between two polls"
-    assert polls > TIMES
+    assert in_the_middle > times / 4, "most kills were between two polls"
+    assert polls > times
 
 
-def test_a_snapshot_is_whole_or_absent_after_a_kill_and_is_saved_at_the_next_try(tmp_path: Path) -> None:
-    in_the_middle, polls = killed(tmp_path, str(FREEZES), "freeze")
+@pytest.mark.parametrize("times", [4, *long([50])])
+def test_a_snapshot_is_whole_or_absent_after_a_kill_and_is_saved_at_the_next_try(tmp_path: Path, times: int) -> None:
+    in_the_middle, polls = killed(tmp_path, str(times), "freeze")
 
-    assert in_the_middle > FREEZES / 4, "most kills were between two freezes"
-    assert polls > FREEZES
+    assert in_the_middle > times / 4, "most kills were between two freezes"
+    assert polls > times
 
 
 def killed(*arguments: str | Path) -> tuple[int, int]:

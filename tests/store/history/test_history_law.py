@@ -78,7 +78,7 @@ def _snapshot(answer: str, target: str, at: datetime) -> Snapshot:
     return snapshot(answers, OPEN if answer == "open" else None, target=target, labels=labels, observed_at=observed_at)
 
 
-@settings(max_examples=25)
+@settings(max_examples=settings().max_examples // 5)
 @given(st.lists(steps, min_size=1, max_size=5))
 def test_the_fleet_of_each_poll_is_the_one_that_was_recorded(story: list[Step]) -> None:
     with TemporaryDirectory() as folder:

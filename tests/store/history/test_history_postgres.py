@@ -147,6 +147,7 @@ def test_notifications_wait_in_postgresql_and_repeat_only_after_a_death(server: 
     assert process.outbox.pending() == {}
 
 
+@pytest.mark.long
 def test_a_timeline_is_the_same_as_in_sqlite(server: Server, tmp_path: Path) -> None:
     server.clear()
     fleet = frozen(STORY)
@@ -165,6 +166,7 @@ def test_a_timeline_is_the_same_as_in_sqlite(server: Server, tmp_path: Path) -> 
     assert reader.setting_timeline(period, MOST_SEQUENCES) == here.reader.setting_timeline(period, MOST_SEQUENCES)
 
 
+@pytest.mark.long
 def test_traffic_is_the_same_as_in_sqlite(server: Server, tmp_path: Path) -> None:
     server.clear()
     here, there = Recorded(tmp_path), Recorded(tmp_path)
@@ -190,6 +192,7 @@ def test_traffic_is_the_same_as_in_sqlite(server: Server, tmp_path: Path) -> Non
         assert history_bytes(connection) > 5_000
 
 
+@pytest.mark.long
 def test_every_instance_freezes_and_deletes_while_one_records(server: Server, tmp_path: Path) -> None:
     """The first one makes the tables; names of foreign texts have zero bytes."""
     server.clear()

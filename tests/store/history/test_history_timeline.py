@@ -77,7 +77,7 @@ def documents(fleet: Fleet) -> dict[tuple[str, str], int]:
     return dict(Counter((each.pool, each.document) for each in fleet.replicas if each.pool and each.document))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=settings().max_examples // 5)
 @given(st.lists(st.sampled_from(FLEETS), min_size=1, max_size=6), st.integers(0, 5))
 def test_a_timeline_counts_what_each_poll_had(polls: list[Fleet], first: int) -> None:
     """Also where the period begins between polls, and polls of other settings follow each other."""

@@ -113,7 +113,7 @@ COUNTS = st.lists(st.none() | st.integers(0, 1_000), min_size=3, max_size=3)
 POLLS = st.lists(st.tuples(st.integers(1, 400), COUNTS, st.booleans()), min_size=1, max_size=12)
 
 
-@settings(max_examples=15)
+@settings(max_examples=settings().max_examples // 5)
 @given(POLLS)
 def test_nothing_that_was_counted_is_lost_or_counted_twice_by_restarts_and_by_merging(
     story: list[tuple[int, list[int | None], bool]],
