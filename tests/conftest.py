@@ -5,7 +5,7 @@ import re
 import sqlite3
 import sys
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -58,6 +58,7 @@ LONGEST = {
     for name in (
         "e2e/test_screenshots.py",
         "e2e/test_every_page.py",
+        "golden/test_golden_outputs.py",
         "notify/test_at_least_once.py",
         "store/history/test_damaged_rows.py",
         "store/history/test_history_instances.py",
@@ -85,6 +86,19 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if is_here else True
 
 
+def _keep_few(items: list[pytest.Item]) -> None:
+    """Mark cases of a test `long` but for as many as its mark `few` has: these are evenly spaced."""
+    cases: dict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if mark := item.get_closest_marker("few"):
+            cases[item.nodeid.partition("[")[0], mark.args[0]].append(item)
+    for (_, most), own in cases.items():
+        kept = {number * len(own) // most for number in range(most)}
+        for number, item in enumerate(own):
+            if number not in kept:
+                item.add_marker("long")
+
+
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects by mark
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests outside of the core and Hypothesis tests `no_cover`: tracing doubles the time of a test.
@@ -92,6 +106,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     `make test` runs those separately. The longest files come first, then those that take long, then those with the most
     tests: their order is that in which processes get them, and few tests in a browser take longer than hundreds.
     """
+    _keep_few(items)
     tests_of = Counter(item.path for item in items)
     items.sort(key=lambda item: (item.path not in LONGEST, not _takes_long(item.path), -tests_of[item.path]))
     for item in items:

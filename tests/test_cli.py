@@ -318,6 +318,7 @@ HEAVY = {"pandas", "streamlit", "plotly"}
 CLIENTS = {"aiohttp", "httpx2"}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("command", "heavy"),
     [

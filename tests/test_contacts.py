@@ -100,6 +100,7 @@ def namespace() -> list[str]:
         return []
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "arguments",
     [("poll",), ("check", "--fail-on", "never"), ("report", "--format", "json"), ("report", "--format", "html")],

@@ -70,6 +70,7 @@ def _hit_rate(fleets: list[Fleet], name: str) -> float | None:
     ).hit_rate
 
 
+@pytest.mark.long
 def test_a_poll_is_recorded_every_five_minutes(past: _Past) -> None:
     assert len(past.polls) == PAST / TICK + 1
     assert all(len(each.replicas) == len(default_fleet()) for each in past.polls)

@@ -86,6 +86,7 @@ def test_every_page_opens_and_escapes_foreign_text(fleet: Fleet, page: str, url:
     assert not CLOSING_TAG.search(shown)
 
 
+@pytest.mark.long
 def test_the_page_of_every_replica_opens(fleet: Fleet) -> None:
     for each in fleet.replicas:
         shown = html(open_page(fleet, "replica", at=AT, replica=each.id))

@@ -183,6 +183,7 @@ def hostile() -> Fleet:
     return polled(LIES[f"hits {PAYLOAD}"][0])
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("page", [each for each in EVERY_PAGE if each != "replica"])
 def test_every_page_opens_and_escapes_the_value(hostile: Fleet, page: str) -> None:
     assert PAYLOAD not in html(open_page(hostile, page, at=AT))

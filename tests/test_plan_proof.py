@@ -52,6 +52,7 @@ def test_the_causes_of_the_demo_that_settings_end_are_these() -> None:
         assert sorted(each.key for each in plan_of(polled(server)).causes if each.fixes) == sorted(CAUSES)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("key", CAUSES)
 def test_after_the_restarts_the_next_poll_has_exactly_the_predicted_findings(key: str) -> None:
     with in_thread(FLEET) as server:

@@ -213,6 +213,7 @@ def without_any(texts: dict[str, str], plants: Plants) -> None:
     assert {where: own_key(text) for where, text in texts.items() if own_key(text)} == {}
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("page", [page for page in EVERY_PAGE if page != "replica"])
 def test_no_secret_is_on_a_page_or_in_its_exports(page: str, kept: str, plants: Plants) -> None:
     url = {"changes": {"from": kept}, "snapshots": {"manage": kept}}.get(page, {})
@@ -270,6 +271,7 @@ def run(capfd: pytest.CaptureFixture[str], *arguments: str) -> dict[str, str]:
     return {"out": printed.out, "err": printed.err}
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "command",
     [

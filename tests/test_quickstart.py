@@ -82,6 +82,7 @@ def test_there_are_five_steps_with_one_command_each() -> None:
     assert not re.search(r"docker|podman|image|registry", "".join(COMMANDS))
 
 
+@pytest.mark.long
 def test_the_five_commands_lead_from_a_clone_to_a_watched_namespace(
     cluster: Cluster, clone: Path, demo: DemoServer
 ) -> None:
@@ -107,6 +108,7 @@ def pods(url: str) -> set[str]:
     return {each["labels"]["pod"] for each in httpx2.get(f"{url}/api/v1/fleet", trust_env=False).json()["replicas"]}
 
 
+@pytest.mark.long
 def test_what_the_page_says_of_a_failure_is_what_one_sees(cluster: Cluster, clone: Path) -> None:
     causes = re.findall(r"^\| `([^`]*?)(?: \.\.\.|\.\.\.)?` \|", PAGE, flags=re.MULTILINE)
 
@@ -127,6 +129,7 @@ def test_what_the_page_says_of_a_failure_is_what_one_sees(cluster: Cluster, clon
     assert [cause in text for cause, text in zip(causes, texts, strict=False)] == [True] * 4, texts
 
 
+@pytest.mark.long
 def test_pods_that_are_not_reachable_are_read_through_kubectl_proxy(
     cluster: Cluster, clone: Path, tmp_path: Path
 ) -> None:

@@ -55,6 +55,7 @@ def deepest_chain(found: list[str]) -> Iterator[None]:
         sys.setprofile(None)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_view_is_built_without_deep_chains_of_calls(view: str, demo_fleet: Fleet) -> None:
     fleet, chain = planned(demo_fleet), list[str]()

@@ -26,6 +26,7 @@ def test_a_command_refuses_an_address_that_others_reach(command: Sequence[str], 
     assert "Dashboard on" not in done.stderr
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["server", "streamlit run"])
 def test_a_server_refuses_it_as_well(kind: str, tmp_path: Path) -> None:
     port, config = free_port(), tmp_path / "fleet.yaml"

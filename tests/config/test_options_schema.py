@@ -164,6 +164,7 @@ def test_the_schema_rejects_what_is_wrong_with_one_key(text: str) -> None:
     assert list(where_the_schema_objects(load(text))) != []
 
 
+@pytest.mark.few(100)
 @pytest.mark.parametrize("place", list(every_place()), ids=lambda place: ".".join(map(str, place)))
 def test_the_schema_rejects_values_of_the_wrong_kind_as_the_loader_does(place: Place) -> None:
     """Where a list is expected a mapping is wrong, and the other way round; and no right value is rejected."""

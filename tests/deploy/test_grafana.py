@@ -109,6 +109,7 @@ def test_no_query_has_data_of_another_fleet(url: str) -> None:
     assert [query for _, query in QUERIES if result(url, filled(query, values))] == []
 
 
+@pytest.mark.long
 def test_the_alerts_are_those_of_the_simulated_fleet(url: str) -> None:
     """It has critical findings, a pool whose odd cohorts find little, which its traffic shows, and 39 of 42 are up."""
     firing = {name: result(url, alert["expr"]) for name, alert in ALERTS.items()}

@@ -44,6 +44,7 @@ def test_one_click_from_overview_shows_the_cluster_on_an_older_version_and_anoth
     assert rows["cache_config.block_size"].locator("td.differs").all_inner_texts()[0].startswith("32")
 
 
+@pytest.mark.long
 def test_the_name_of_several_pools_is_no_scope_of_other_pages(page: Page, url: str) -> None:
     visit(page, f"{url}/compare?pool=chat-70b&across=cluster")
     expect(page.get_by_text("not found")).to_have_count(0)
@@ -57,6 +58,7 @@ def test_the_name_of_several_pools_is_no_scope_of_other_pages(page: Page, url: s
     expect(page.locator("h1")).to_have_text("chat-70b across clusters")
 
 
+@pytest.mark.long
 def test_a_column_leads_to_its_cohort_and_compare_of_one_cluster_back_to_all(page: Page, url: str) -> None:
     visit(page, f"{url}/compare?pool=chat-70b&across=cluster")
     page.get_by_role("grid").first.locator("[data-column='eu/chat-70b B']").click()

@@ -21,6 +21,7 @@ TRAPS = """() => [...document.querySelectorAll('[data-testid=stMain] *')].filter
 ).map((part) => part.className)"""
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "query",
     [

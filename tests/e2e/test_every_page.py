@@ -20,11 +20,9 @@ from dashboard.render.html import to_html
 from dashboard.views import pages
 from dashboard.views.review import review_report
 from tests.browser import HEIGHT, MAX_SHIFT, Theme, settle, switch_theme, tab, visit
-from tests.e2e.states import FINDING, OTHER_HASH, PAGES, STATES, WITH_DIALOGS_OR_NOTES, at, with_ids
-from tests.long import long
+from tests.e2e.states import OTHER_HASH, PAGES, STATES, WITH_DIALOGS_OR_NOTES, at, with_ids
 
-pytestmark = pytest.mark.browser
-SOME = (at("findings", finding=FINDING), at("capacity"))
+pytestmark = [pytest.mark.browser, pytest.mark.few(1)]
 
 TOO_PALE = Path(__file__).with_name("contrast.js").read_text(encoding="utf-8")
 MIN_TEXT = 200  # characters of any page: fewer mean that it is not drawn
@@ -111,7 +109,7 @@ VIOLATIONS = """async ([exceptions, ours]) => {
 LEAST_PASSED = 20  # rules that any drawn page passes
 
 
-@pytest.fixture(scope="module", params=[*SOME, *long(page for page in PAGES if page not in SOME)])
+@pytest.fixture(scope="module", params=PAGES)
 def shown(browser: Browser, frozen_url: str, ids: Mapping[str, str], request: pytest.FixtureRequest) -> Iterator[Page]:
     """A page, loaded once and without an error in the console. Tests leave its window and media as they found them."""
     errors: list[str] = []
@@ -209,7 +207,7 @@ def test_paper_shows_the_content_and_the_context_without_controls(shown: Page) -
     shown.set_viewport_size({"width": WIDTHS[0], "height": HEIGHT})
 
 
-@pytest.mark.parametrize("path", long([*WITH_DIALOGS_OR_NOTES, *WITH_MORE]))
+@pytest.mark.parametrize("path", [*WITH_DIALOGS_OR_NOTES, *WITH_MORE])
 def test_dialogs_notes_and_other_choices_have_enough_contrast_and_no_serious_violation(
     browser: Browser, frozen_url: str, ids: Mapping[str, str], path: str
 ) -> None:

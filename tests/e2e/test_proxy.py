@@ -153,6 +153,7 @@ def session(url: str, headers: dict[str, str], peer: str = "127.0.0.1", path: st
         return client.get(f"{url}{path}", headers=headers)
 
 
+@pytest.mark.long
 @pytest.mark.browser
 def test_the_proxy_of_the_docs_signs_in_serves_the_page_and_refuses_other_names(
     tmp_path: Path,
@@ -189,6 +190,7 @@ def test_the_proxy_of_the_docs_signs_in_serves_the_page_and_refuses_other_names(
         assert session(url, {}, path="/_stcore/stream").status_code == 302
 
 
+@pytest.mark.long
 def test_only_what_the_proxy_says_counts(tmp_path: Path) -> None:
     forged = {"X-Forwarded-User": "root", "X-Forwarded-Groups": "sre", "X_Forwarded_User": "root"}
     with (

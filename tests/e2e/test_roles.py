@@ -23,6 +23,7 @@ def signed_in(browser: Browser, url: str, role: str) -> Page:
     return page
 
 
+@pytest.mark.long
 @pytest.mark.browser
 def test_a_viewer_is_told_which_role_saves_an_editor_saves_and_sign_out_ends_the_session(tmp_path: Path) -> None:
     entries = [

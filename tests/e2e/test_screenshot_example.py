@@ -43,6 +43,7 @@ def test_the_command_takes_the_same_picture_twice(frozen_url: str, tmp_path: Pat
     assert len(shown.getcolors(1 << 20) or []) > 500, "the page is not drawn"
 
 
+@pytest.mark.long
 def test_what_is_no_page_has_a_reason(frozen_url: str, tmp_path: Path) -> None:
     file = str(tmp_path / "x.png")
     for url, code, reason in (
@@ -55,6 +56,7 @@ def test_what_is_no_page_has_a_reason(frozen_url: str, tmp_path: Path) -> None:
         assert reason in done.stderr
 
 
+@pytest.mark.long
 def test_every_promised_test_id_is_on_its_page(frozen_url: str, page: Page) -> None:
     promised = PROMISED.findall(docs_page("ci"))
     missing = []
@@ -69,6 +71,7 @@ def test_every_promised_test_id_is_on_its_page(frozen_url: str, page: Page) -> N
     assert missing == []
 
 
+@pytest.mark.long
 def test_a_replica_has_one_cell_and_a_cohort_one_column(frozen_url: str, page: Page) -> None:
     visit(page, frozen_url)
     assert page.get_by_test_id("cell").count() == len(frozen(STORY).replicas)

@@ -12,10 +12,8 @@ from tests.e2e.album import Change, compare, expected, is_updating, tally, write
 from tests.e2e.frozen_fleets import STORY
 from tests.e2e.stage import Stage
 from tests.e2e.states import PICTURES
-from tests.long import long
 
 pytestmark = pytest.mark.browser
-SOME = ("overview-light", "findings-open-dark", "compare-light-1024", "capacity-light", "replica-dark", "review-light")
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +34,8 @@ def changes() -> Iterator[list[Change]]:
         print(f"\n{tally(found)}: {report}")
 
 
-@pytest.mark.parametrize("name", [*SOME, *long(name for name in PICTURES if name not in SOME)])
+@pytest.mark.few(5)
+@pytest.mark.parametrize("name", PICTURES)
 def test_the_page_looks_as_committed(stage: Stage, changes: list[Change], name: str) -> None:
     is_expected, change = expected(name), None
     taken = stage.take(*PICTURES[name], is_expected)

@@ -76,6 +76,7 @@ def sign_in(page: Page, login: str) -> None:
     page.get_by_role("button", name="Sign-in").click()
 
 
+@pytest.mark.long
 def test_a_page_asks_for_a_sign_in_opens_and_closes_with_sign_out(page: Page, served: Served) -> None:
     page.goto(f"{served.url}/findings?severity=warning")
     assert page.url.startswith(served.provider.url)

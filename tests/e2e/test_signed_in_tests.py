@@ -22,6 +22,7 @@ def screenshot(url: str, file: Path, *more: str) -> str:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stderr
 
 
+@pytest.mark.long
 @pytest.mark.browser
 def test_the_example_and_the_command_sign_in_with_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = {"name": "ci", "role": "viewer", "sha256": sha256(TOKEN.encode()).hexdigest()}

@@ -16,7 +16,7 @@ from tests.browser import photograph, tab, visit
 from tests.e2e.pictures import looks_like
 from tests.serving import dashboard_on
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 REPLICAS = 4
 POLL_SECONDS = 1

@@ -16,7 +16,6 @@ from playwright.sync_api import Page, expect
 from tests.browser import settle, url_has, visit
 from tests.e2e.frozen_fleets import AGREED, STORY
 from tests.e2e.states import at
-from tests.long import long
 from tests.serving import START_SECONDS
 
 pytestmark = pytest.mark.browser
@@ -24,10 +23,7 @@ pytestmark = pytest.mark.browser
 Role: TypeAlias = Literal["link", "button"]
 MOST, MOST_TO_ACCEPT = 2, 3
 OTHER_POOL = "gemma-27b"
-ANY_PAGE = (
-    at("capacity", pool=OTHER_POOL),
-    *long([at("review"), at("settings", path="model_config.dtype", pool=OTHER_POOL)]),
-)
+ANY_PAGE = (at("capacity", pool=OTHER_POOL), at("review"), at("settings", path="model_config.dtype", pool=OTHER_POOL))
 
 
 class Operator:
@@ -120,6 +116,7 @@ TASKS = (
 )
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("start", ANY_PAGE)
 @pytest.mark.parametrize("task", TASKS)
 def test_a_task_takes_at_most_two_actions(
@@ -132,6 +129,7 @@ def test_a_task_takes_at_most_two_actions(
     assert operator.actions <= MOST
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("start", ANY_PAGE)
 def test_to_accept_a_finding_takes_three_actions(page: Page, frozen_url: str, start: str) -> None:
     visit(page, f"{frozen_url}{start}")

@@ -82,6 +82,7 @@ def test_the_sbom_has_every_pinned_package_with_version_and_hashes(tmp_path: Pat
     assert document["metadata"].get("timestamp", "1980-01-01").startswith("1980-01-01")
 
 
+@pytest.mark.long
 def test_the_sbom_has_the_same_bytes_every_time(tmp_path: Path) -> None:
     texts = []
     for name in ("one", "two"):

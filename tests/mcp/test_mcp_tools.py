@@ -125,6 +125,7 @@ def texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
             yield from texts(each, key)
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("fleet", ["story", "large", "hostile"])
 @pytest.mark.parametrize(("name", "wanted"), CALLS)
 def test_a_result_matches_its_schema_and_has_at_most_20_kb(

@@ -295,6 +295,7 @@ def killed(folder: Path, url: str, *more: str) -> subprocess.CompletedProcess[st
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 def test_a_process_that_is_killed_between_the_answer_and_the_commit_repeats_its_message_once(
     server: HostileServer, tmp_path: Path
 ) -> None:

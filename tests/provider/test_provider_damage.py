@@ -196,6 +196,7 @@ def places_with_effect() -> list[str]:
     return found
 
 
+@pytest.mark.few(4)
 @pytest.mark.no_cover
 @pytest.mark.parametrize("kind", OTHER_TYPES)
 def test_values_of_other_types_never_give_an_invalid_answer(kind: str) -> None:

@@ -144,6 +144,7 @@ def _answering(server: Snapshot, paths: Collection[str], target: str) -> Snapsho
     return Snapshot(Target(target, {"pool": "chat"}), server.observed_at, probes)
 
 
+@pytest.mark.few(6)
 @pytest.mark.no_cover
 @pytest.mark.parametrize("server", captures())
 def test_equal_servers_have_only_justified_findings_through_every_combination_of_endpoints(server: Capture) -> None:

@@ -124,6 +124,7 @@ def inspected(scene: Scene, odd: Sequence[Mapping[str, Any]], **more: Any) -> In
     return case.inspected(*case.built(entries), rules, Policy({"chat": scene.declared}))
 
 
+@pytest.mark.few(60)
 @pytest.mark.no_cover
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
 @each_hostile

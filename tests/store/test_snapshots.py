@@ -109,6 +109,7 @@ BLOBS: Mapping[str, Callable[[], bytes]] = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("has_hash", [False, True])
 @pytest.mark.parametrize("name", BLOBS)
 def test_damaged_content_does_not_open_and_hides_no_other(
@@ -198,6 +199,7 @@ RAW_ANSWERS: Mapping[str, Callable[[], bytes | str]] = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", RAW_ANSWERS)
 def test_damaged_raw_answers_are_a_sentence(store: Snapshots, name: str) -> None:
     key = store.save(built_of_captures(), "x", NOW).id

@@ -5,6 +5,8 @@ from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
+import pytest
+
 from dashboard.analysis.assembly import Fleet
 from dashboard.rules.findings import Severity, Suppression
 from dashboard.rules.policy import Policy, RuleChange
@@ -78,6 +80,7 @@ def test_captured_servers_and_provider_answers_open_unchanged(tmp_path: Path) ->
         assert_same(opened(Snapshots(tmp_path), fleet), fleet)
 
 
+@pytest.mark.long
 def test_a_thousand_replicas_take_a_few_megabytes(tmp_path: Path) -> None:
     answers = capture("llama").answers
     fleet = built(

@@ -106,6 +106,7 @@ def test_rows_fit_their_columns_and_columns_of_numbers_have_numbers_for_programs
                     assert value is not None or not cell.text[:1].isdigit(), (table.name, column.title)
 
 
+@pytest.mark.few(20)
 @every_case
 def test_the_same_fleet_gives_the_same_bytes_in_every_format_and_foreign_text_is_never_markup(
     kind: str, view: str

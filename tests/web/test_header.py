@@ -166,6 +166,7 @@ def test_a_setting_in_one_pool_has_its_values_in_the_others() -> None:
     assert "<b>Other pools:</b> 16 on most replicas, 32 on 1 replica in chat-70b. Mixed in chat-70b · " in shown
 
 
+@pytest.mark.few(3)
 @pytest.mark.usefixtures("live")
 @pytest.mark.parametrize("page", EVERY_PAGE)
 def test_a_parameter_with_the_name_of_an_argument_is_ignored(page: str) -> None:

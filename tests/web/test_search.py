@@ -50,6 +50,7 @@ def test_a_scope_limits_the_page_that_is_shown_and_keeps_its_choices() -> None:
     assert "capacity?measure=GiB&pool=gemma-27b" in urls(answer)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("page", [each or "overview" for each in sorted(pages.KNOWN)])
 def test_every_page_answers_and_any_text_matches_nothing_at_worst(page: str) -> None:
     assert urls(found(visit(page), {"text": "findings", "number": 1})) != []

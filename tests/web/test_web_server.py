@@ -195,6 +195,7 @@ def test_an_invalid_streamlit_variable_ends_serve_with_an_error(tmp_path: Path) 
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_a_listed_host_works_with_and_without_a_proxy_and_closed_sessions_free_their_descriptors(
     tmp_path: Path,
 ) -> None:

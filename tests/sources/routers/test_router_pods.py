@@ -215,6 +215,7 @@ def test_a_pool_that_leads_to_no_pod_is_a_sentence(
     assert read(reader(cluster, kubeconfig, **CHOSEN)).failures == (f"{WHERE}: {sentence}",)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", BAD_ANSWERS)
 def test_an_api_server_that_fails_keeps_the_last_facts(cluster: Cluster, kubeconfig: Path, name: str) -> None:
     routers = reader(cluster, kubeconfig, **CHOSEN)

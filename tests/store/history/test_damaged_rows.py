@@ -19,14 +19,12 @@ from dashboard.store.history.schema import METADATA
 from dashboard.store.history.writer import HistoryWriter
 from dashboard.store.snapshots import Snapshots
 from tests.captured import AT
-from tests.long import long
 from tests.polled_fleets import at, built
 from tests.store.folders import execute
 from tests.store.history.recorded import DUE, POLL, Recorded, later
 
 PERIOD = Period(AT - POLL, AT + 4 * POLL)
 COLUMNS = [column for table in METADATA.sorted_tables for column in table.columns]
-EVERY = 6  # one of as many columns is damaged in `make check`
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +44,8 @@ def fleet() -> Fleet:
     return built(at(1), at(2), polled_at=AT + 3 * POLL)
 
 
-@pytest.mark.parametrize(
-    "column", [*COLUMNS[::EVERY], *long(column for number, column in enumerate(COLUMNS) if number % EVERY)], ids=str
-)
+@pytest.mark.few(8)
+@pytest.mark.parametrize("column", COLUMNS, ids=str)
 def test_a_damaged_column_is_a_sentence(recorded: bytes, fleet: Fleet, tmp_path: Path, column: Column[Any]) -> None:
     (tmp_path / "history.db").write_bytes(recorded)
     with suppress(HistoryError):  # two rows with one unique value

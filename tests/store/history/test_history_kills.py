@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.long import long
-
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize("times", [8, *long([100])])
+@pytest.mark.parametrize("times", [8, pytest.param(100, marks=pytest.mark.long)])
 def test_kills_lose_no_acknowledged_poll(tmp_path: Path, times: int) -> None:
     in_the_middle, polls = killed(tmp_path, str(times))
 
@@ -19,7 +17,7 @@ def test_kills_lose_no_acknowledged_poll(tmp_path: Path, times: int) -> None:
     assert polls > times
 
 
-@pytest.mark.parametrize("times", [4, *long([50])])
+@pytest.mark.parametrize("times", [4, pytest.param(50, marks=pytest.mark.long)])
 def test_a_snapshot_is_whole_or_absent_after_a_kill_and_is_saved_at_the_next_try(tmp_path: Path, times: int) -> None:
     in_the_middle, polls = killed(tmp_path, str(times), "freeze")
 

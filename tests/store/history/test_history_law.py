@@ -103,12 +103,14 @@ def test_the_first_poll_of_the_simulated_fleet_is_restored_with_all_times(demo_f
     assert read == stored
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("captured", captures())
 def test_the_first_poll_of_a_real_server_is_restored_with_all_times(captured: Capture, tmp_path: Path) -> None:
     stored, read = restored(built_of_captures(captured), tmp_path)
     assert read == stored
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("make", [builders.story, builders.hostile, built_of_captures])
 def test_the_first_poll_of_any_fleet_is_restored_with_all_times(make: Callable[[], Fleet], tmp_path: Path) -> None:
     stored, read = restored(read_snapshot(content_of(make())), tmp_path)  # in the order of a poll

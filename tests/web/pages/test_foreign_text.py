@@ -40,6 +40,7 @@ def key(tmp_path: Path) -> str:
     return key
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     ("page", "url"), [*((each, {}) for each in EVERY_PAGE), *((each, FROZEN) for each in EVERY_PAGE), *OPENED]
 )

@@ -83,6 +83,7 @@ def test_a_comparison_inside_a_snapshot_is_still(frozen: str) -> None:
     assert is_still(on("changes", snapshot=frozen))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("page", OF_ONE_FLEET)
 def test_a_page_of_a_snapshot_is_the_page_of_the_fleet_when_it_was_frozen(
     demo_fleet: Fleet, tmp_path: Path, page: str

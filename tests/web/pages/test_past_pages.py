@@ -216,6 +216,7 @@ def test_a_past_time_and_a_snapshot_lead_to_what_changed_since() -> None:
     assert f'href="changes?from={key[:10]}&amp;to=live">Changes since then<' in banners[1]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("page", OF_ONE_FLEET)
 def test_a_page_of_the_past_is_the_page_of_the_fleet_as_it_was_then(
     demo_fleet: Fleet, tmp_path: Path, page: str

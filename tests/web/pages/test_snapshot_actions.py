@@ -143,6 +143,7 @@ def test_saved_answers_are_frozen_and_opened_with_their_import_time() -> None:
     assert f"</code> · imported {iso(NOW)} · " in html(visit("snapshots", manage=stored.id))
 
 
+@pytest.mark.long
 def test_an_imported_export_has_the_same_id_name_times_and_notes_and_keeps_newer_notes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -259,6 +260,7 @@ def test_the_option_read_only_reaches_the_store(tmp_path: Path) -> None:
         service.stop()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("page", EVERY_PAGE)
 def test_under_read_only_no_page_offers_a_change(page: str, read_only_key: str) -> None:
     for url in ({}, {"snapshot": read_only_key}):
