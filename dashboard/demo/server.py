@@ -24,6 +24,7 @@ PORT_ATTEMPTS = 20  # a port that is free on one address may be taken on another
 SPARE_FILES = 64
 EARLIER_SECONDS = 40 * 86_400.0  # since the start of processes that another one followed
 FILES_PER_REPLICA = 3  # one that listens, and connections
+TURNS_OF_STOP = 4  # of the loop: a connection that was just accepted is made in the second of them
 
 
 class Restart(NamedTuple):
@@ -73,9 +74,10 @@ class DemoServer:
         for server in self._servers:
             server.close()
         self._servers.clear()
-        for connection in tuple(self._connections):
-            connection.abort()
-        await asyncio.sleep(0)  # lets the connections close
+        for _ in range(TURNS_OF_STOP):
+            for connection in tuple(self._connections):
+                connection.abort()
+            await asyncio.sleep(0)
 
     def now(self) -> float:
         """Return the time of the fleet, in seconds since 1970."""

@@ -311,20 +311,27 @@ class MapRow(NamedTuple):
     number: str
 
 
+class MapLook(StrEnum):
+    """How large the cells of a map are, or that one stands for all replicas of a pool that are of one kind."""
+
+    LARGE = ""
+    DENSE = "dense"
+    SUMMED = "summed"
+
+
 @dataclass(frozen=True, slots=True)
 class FleetMap:
     """A cell for each replica. `columns` are the pools of each cluster; empty: a row is a pool, with one group.
 
     `legend` has the kinds of cells in words. `data` counts the replicas of each row by kind, for exports without
-    colours; its last column is the number of a row. `look` is dense: small cells, or summed: a cell for each kind of
-    the replicas of a pool.
+    colours; its last column is the number of a row.
     """
 
     columns: tuple[str, ...]
     rows: tuple[MapRow, ...]
     legend: tuple[tuple[str, str], ...]
     data: Table
-    look: str
+    look: MapLook
 
 
 @dataclass(frozen=True, slots=True)

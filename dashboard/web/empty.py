@@ -25,11 +25,12 @@ _guide = markup.component("guide", "guide.js", css="surface")
 def no_replicas(sources: Sequence[SourceStatus]) -> None:
     """Draw that no source lists a replica, with what each asked for; without sources an example."""
     asked = [one_line(each.failure or f"{each.name}: lists no replica") for each in sources[:MOST_SOURCES]]
+    status = markup.link(links.to(pages.STATUS), "Status")
     _draw(
         "No replicas found" if asked else "No replicas configured",
         "List your vLLM servers in <code>fleet.yaml</code>, which is read again when it changes. "
         "<code>fleet.example.yaml</code> explains every option.",
-        f"<pre>{markup.text(chr(10).join(asked) or CONFIG_EXAMPLE)}</pre>",
+        f"<pre>{markup.text(chr(10).join(asked) or CONFIG_EXAMPLE)}</pre>{status if asked else ''}",
     )
 
 
