@@ -38,6 +38,7 @@ from tests.saved_fleets import saved
 from tests.serving import free_port, wait_for
 from tests.store.history.recorded import Recorded, later
 
+pytestmark = pytest.mark.few(3)
 NINE, TEN, ELEVEN = (f"2026-03-02T{hour}:00Z" for hour in ("09", "10", "11"))
 MINUTE = timedelta(minutes=1)
 GAP = "No poll was recorded between 2026-03-02T10:42:05Z and 2026-03-02T11:42:05Z: the fleet may have changed."

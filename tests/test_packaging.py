@@ -256,6 +256,7 @@ def test_the_checked_packages_are_those_of_requirements_txt(site: Path, tmp_path
     assert found == REQUIREMENT.findall((ROOT / "requirements.txt").read_text())
 
 
+@pytest.mark.long
 def test_the_wheels_dashboard_runs_in_an_empty_folder(site: Path, tmp_path: Path) -> None:
     port, fleet_port = free_port(), free_port()
     command = [sys.executable, "-m", "dashboard", "demo", "--port", str(port), "--fleet-port", str(fleet_port)]

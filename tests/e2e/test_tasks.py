@@ -116,7 +116,7 @@ TASKS = (
 )
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("start", ANY_PAGE)
 @pytest.mark.parametrize("task", TASKS)
 def test_a_task_takes_at_most_two_actions(
