@@ -17,7 +17,7 @@ from dashboard.mcp.results import ToolError
 from dashboard.mcp.server import call
 from dashboard.mcp.tools import Fleets
 from dashboard.web import server
-from tests.commands import assert_wrong_usage, run
+from tests.commands import assert_wrong_usage, last_line, run
 from tests.e2e.frozen_fleets import CLUSTERS, frozen
 from tests.findings_builder import sightings_of
 from tests.frozen import AT
@@ -61,6 +61,16 @@ def test_the_values_of_a_setting_are_those_of_the_cluster(saved: str) -> None:
 @pytest.mark.parametrize("command", [("plan",), ("check",), ("settings", "block_size")])
 def test_an_unknown_cluster_is_wrong_usage(saved: str, command: tuple[str, ...]) -> None:
     assert_wrong_usage(run(*command, "--snapshot", saved, "--cluster", "mars"), "mars")
+
+
+@pytest.mark.parametrize("command", [("plan",), ("check",), ("settings", "block_size")])
+def test_a_cluster_whose_dashboard_could_not_be_read_ends_with_3(saved: str, command: tuple[str, ...]) -> None:
+    document = json.loads(Path(saved).read_text())
+    Path(saved).write_text(json.dumps({**document, "discovery_errors": ["http://mars: refused the connection."]}))
+    done = run(*command, "--snapshot", saved, "--cluster", "mars")
+
+    assert done.exit_code == 3
+    assert last_line(done) == "exit 3: no replica of cluster 'mars' was read (http://mars: refused the connection)."
 
 
 @pytest.mark.parametrize("document", ["fleet", "findings", "plan"])

@@ -24,7 +24,7 @@ from dashboard.fleet.times import LONGEST_TRAFFIC, parse_period
 from dashboard.garbage import collect_rarely
 from dashboard.sources.discovery import discover_once
 from dashboard.sources.http.credentials import key_warnings
-from dashboard.views.excluded import no_list_read
+from dashboard.views.excluded import list_reasons, no_list_read
 from vllm_fleet_provider.shared.redaction import also_redact
 
 TARGETS_HELP = (
@@ -158,11 +158,16 @@ ClusterOption = Annotated[str | None, typer.Option("--cluster", metavar="NAME", 
 
 
 def select_cluster(fleet: Fleet, cluster: str | None) -> Fleet:
-    """Return one cluster of a fleet, all of it for None; exit with 2 where it has none of this name."""
+    """Return one cluster of a fleet, all of it for None.
+
+    Where it has none of this name exit with 2, or with 3 where a source could not be read that may have it.
+    """
     if cluster is None:
         return fleet
     known = clusters_of(fleet)
     if cluster not in known:
+        if fleet.discovery_errors:
+            no_targets((), f"no replica of cluster {cluster!r} was read ({list_reasons(fleet.discovery_errors)})")
         no_such_pool(cluster, known, unknown="--cluster: there is no cluster")
     return only_cluster(fleet, cluster)
 

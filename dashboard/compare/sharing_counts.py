@@ -13,7 +13,7 @@ PAIR = 2  # replicas at least: one alone shares with nobody
 
 
 class SharingCounts(NamedTuple):
-    """Replicas that answered, by whether they share prefixes with their pool; a second address is not counted.
+    """Replicas that were read lately, by whether they share prefixes with their pool; a second address is not counted.
 
     `excluded` replicas are alone in their pool, or their router and store do not use prefixes.
     """
@@ -54,7 +54,7 @@ def count_sharing(verdict: SharingVerdict, members: Iterable[Replica], *, is_use
     The others do not share if that is proven for their hashes or their cohort, else it is unknown. `is_used`: whether a
     router or a store uses shared prefixes.
     """
-    answered = (each for each in members if each.state is not ReplicaState.DOWN and not each.is_second_address)
+    answered = (each for each in members if each.state is not ReplicaState.DOWN and each.is_counted)
     counted = sorted(answered, key=lambda each: each.id)  # of two sets of one size always the same is the largest
     if not is_used or len(counted) < PAIR:
         return SharingCounts(excluded=len(counted))

@@ -374,7 +374,10 @@ def _notes(policy: Policy, unused: Sequence[Suppression], subjects: Sequence[Poo
         yield unused_note(each, policy)
     for glob in policy.pools:
         if not matches_any(glob, pools):
-            yield f"pools.{glob} in {policy.file} matches no pool; correct or remove it."
+            how = "correct or remove it"
+            if matches_any(f"*/{glob}", pools):
+                how = f"write '*/{glob}' for the pools of all clusters"
+            yield f"pools.{glob} in {policy.file} matches no pool; {how}."
     for baseline in policy.baselines:
         if not matches_any(baseline.pool, pools):
             yield f"pool {baseline.pool} in {baseline.file} matches no pool; correct it or remove the baseline."

@@ -52,12 +52,13 @@ function follow(event) {
   event.stopPropagation();
   if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return openElsewhere(link);
   event.preventDefault();
-  const next = carried(link);
+  const next = carried(link), main = document.querySelector("[data-testid=stMain]");
   followed.set(next, linksTo(next).indexOf(link));
+  if (main) places.set(window.location.href, main.scrollTop); // its event may come later, for the next page
   window.history.pushState({}, "", next);
   window.dispatchEvent(new PopStateEvent("popstate"));
   if (link.closest("[data-testid=stPopoverBody]")) document.querySelector(OPEN_POPOVER)?.click(); // else it stays open
-  document.querySelector("[data-testid=stMain]")?.scrollTo(0, 0);
+  main?.scrollTo(0, 0);
 }
 
 function linksTo(url) {

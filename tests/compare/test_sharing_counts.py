@@ -70,6 +70,15 @@ def test_replicas_alone_in_their_pool_or_without_a_use_of_prefixes_are_excluded(
     assert counts_of(one).ratio is None
 
 
+def test_a_replica_that_was_not_read_lately_is_not_counted() -> None:
+    """Such as those of a cluster whose dashboard is down."""
+    pool = pool_of_cohorts(({}, ["a"] * 3))
+    one, *others = pool.replicas.values()
+
+    assert counts_of(pool, [replace(one, fresh=False), *others]) == SharingCounts(sharing=2)
+    assert counts_of(pool, [replace(each, fresh=False) for each in (one, *others)]) == SharingCounts()
+
+
 def test_a_replica_that_answers_without_settings_is_unknown_and_one_that_is_down_not_counted() -> None:
     pool = pool_of_cohorts(({}, ["a", "a"]))
     partial = replace(next(iter(pool.replicas.values())), id="http://partial:8000", document=None, engines=())

@@ -338,6 +338,14 @@ def test_options_that_match_nothing_have_a_note() -> None:
     )
 
 
+def test_a_declaration_without_the_cluster_has_the_name_with_it() -> None:
+    found = inspected(
+        declare(nothing_differs), blocks(16, pool="eu/chat"), policy=Policy(pools={"chat": PoolDeclaration()})
+    )
+
+    assert found.notes == ("pools.chat in fleet.yaml matches no pool; write '*/chat' for the pools of all clusters.",)
+
+
 NAMED, FIRST, SECOND = (
     PoolDeclaration(router=router) for router in (Router.NONE, Router.KV_EVENTS, Router.APPROXIMATE)
 )
