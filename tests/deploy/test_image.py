@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
@@ -45,9 +46,9 @@ class Engine:
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """Build the image."""
-    folder = tmp_path_factory.mktemp("containers")
+def engine() -> Iterator[Engine]:
+    """Build the image. Podman takes no path of more than 50 characters, so its folder is not one of pytest."""
+    folder = Path(mkdtemp(prefix="fleet-"))
     engine = Engine(folder)
     try:
         base = next(rest.split()[0] for name, rest in instructions() if name == "FROM")
