@@ -167,7 +167,8 @@ def select_cluster(fleet: Fleet, cluster: str | None) -> Fleet:
     known = clusters_of(fleet)
     if cluster not in known:
         if fleet.discovery_errors:
-            no_targets((), f"no replica of cluster {cluster!r} was read ({list_reasons(fleet.discovery_errors)})")
+            why = list_reasons(fleet.discovery_errors)
+            fail(f"exit {UNREAD}: no replica of cluster {cluster!r} was read ({why}).", UNREAD)
         no_such_pool(cluster, known, unknown="--cluster: there is no cluster")
     return only_cluster(fleet, cluster)
 

@@ -6,13 +6,15 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from dashboard.compare import Matrix, MatrixRow
 from dashboard.fleet.history import Sighting
 from dashboard.fleet.pieces import Age, Kind, Link, Piece, Style, Text, to_plain
 from dashboard.views.context import Context
 from dashboard.views.time_chart import TimeChart
+
+MapLook: TypeAlias = Literal["", "dense", "summed"]  # small cells; a cell for each kind of the replicas of a pool
 
 MOST_COLUMNS = 24  # of a matrix; CSV has all
 
@@ -309,14 +311,6 @@ class MapRow(NamedTuple):
     note: str
     groups: tuple[tuple[MapCell, ...], ...]
     number: str
-
-
-class MapLook(StrEnum):
-    """How large the cells of a map are, or that one stands for all replicas of a pool that are of one kind."""
-
-    LARGE = ""
-    DENSE = "dense"
-    SUMMED = "summed"
 
 
 @dataclass(frozen=True, slots=True)

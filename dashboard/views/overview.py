@@ -136,7 +136,7 @@ def _order_text(fleet: Fleet, chosen: Mapping[str, str]) -> Text:
 
 def _map_text(chosen: Mapping[str, str], missing: str, look: MapLook) -> Text:
     """Return how the map is coloured, and the link to the other way; `missing` is why hit rates are not known."""
-    cell = "number of replicas by" if look is MapLook.SUMMED else "one cell per replica, by its"
+    cell = "number of replicas by" if look == "summed" else "one cell per replica, by its"
     if missing:
         return (Piece(f"{cell} worst finding{f'; hit rates: {missing}' if chosen[pages.MAP] else ''} "),)
     if chosen[pages.MAP]:
@@ -272,9 +272,9 @@ def fleet_map(fleet: Fleet, pools: Sequence[Pool], colouring: str = "") -> Fleet
     rows += [MapRow(NO_POOL, None, "", (_in_order(lost),), "")] if lost else []
     table = _table("Cluster" if columns else "Pool", rows, by_rate=by_rate)
     legend = tuple((RATES_LEGEND if by_rate else FINDINGS_LEGEND).items())
-    look = MapLook.DENSE if len(cells) > MOST_LARGE else MapLook.LARGE
+    look: MapLook = "dense" if len(cells) > MOST_LARGE else ""
     if columns and len(cells) > MOST_CELLS:
-        look, rows = MapLook.SUMMED, [_summed(fleet, row, legend) for row in rows]
+        look, rows = "summed", [_summed(fleet, row, legend) for row in rows]
     return FleetMap(tuple(map(brief, columns)), tuple(rows), legend, table, look)
 
 
